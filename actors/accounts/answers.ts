@@ -1,10 +1,11 @@
 // The two answers that a query can have. `sequence`: what it depends on; it is held back until that is durable.
 
+import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
 import { type ErrorCode, type Rejection, rejection } from '../../src/domain/error-code.ts';
 import type { Answered } from '../runtime/group.ts';
 
 export function done(body: string, sequence: number): Answered {
-  return { reply: { type: 'done', body, replayed: false }, sequence };
+  return { reply: doneReply(body), sequence };
 }
 
 /** Of what is not there: a crash brings nothing back. */
@@ -13,5 +14,5 @@ export function refuse(code: ErrorCode, param: string | null = null): Answered {
 }
 
 export function refuseWith(refusal: Rejection, sequence: number): Answered {
-  return { reply: { type: 'rejected', rejection: refusal }, sequence };
+  return { reply: rejectedReply(refusal), sequence };
 }

@@ -1,6 +1,7 @@
 // The accounts group: the ledger. Hosts the pure core (src/domain: decide, evolve) over one partition's memory and views,
 // and gives the runtime what it needs: timers, answers of creates, rows for the checkpoint.
 
+import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
 import { decide } from '../../src/domain/decide.ts';
 import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
@@ -243,9 +244,9 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
 function outcomeOf(outcome: ReturnType<typeof decide>['outcome']): Outcome {
   switch (outcome.type) {
     case 'rejected':
-      return { type: 'reply', reply: { type: 'rejected', rejection: outcome.rejection } };
+      return { type: 'reply', reply: rejectedReply(outcome.rejection) };
     case 'done':
-      return { type: 'reply', reply: { type: 'done', body: outcome.body, replayed: false } };
+      return { type: 'reply', reply: doneReply(outcome.body) };
     case 'answer':
       return { type: 'wait', key: outcome.transactionId, replayed: outcome.replayed };
   }

@@ -1,6 +1,7 @@
 // What the platform decides: a record to log, or a refusal. Pure; never changes state. A command that comes twice is
 // answered twice and logged once.
 
+import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
 import type { Repeatable } from '../../src/domain/account-command.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
@@ -13,7 +14,7 @@ import type {
   RegisterKeyedAccount,
 } from '../../src/domain/platform-message.ts';
 import { MADE_KNOWN_FORMAT } from '../../src/domain/record-format.ts';
-import type { Decision, Tick } from '../runtime/group.ts';
+import { decided, type Decision, type Tick } from '../runtime/group.ts';
 import type { PlatformRecord } from './record.ts';
 import type { PlatformState } from './state.ts';
 
@@ -103,8 +104,7 @@ function endAudit(state: PlatformState, command: EndAudit, tick: Tick): Platform
 }
 
 function done(id: string, record: PlatformRecord | null = null): PlatformDecision {
-  const reply = { type: 'done', body: JSON.stringify({ id }), replayed: false } as const;
-  return { record, outcome: { type: 'reply', reply }, answers: null };
+  return decided(record, doneReply(JSON.stringify({ id })));
 }
 
 function notFound(message: string): PlatformDecision {
@@ -112,6 +112,5 @@ function notFound(message: string): PlatformDecision {
 }
 
 function refuse(refusal: Rejection): PlatformDecision {
-  const reply = { type: 'rejected', rejection: refusal } as const;
-  return { record: null, outcome: { type: 'reply', reply }, answers: null };
+  return decided<PlatformRecord>(null, rejectedReply(refusal));
 }

@@ -1,7 +1,7 @@
 // What the platform answers to reads. Lists are newest first and paged by key, so that a page costs the same however
 // long the history is.
 
-import type { Reply } from '../../src/bus/bus.ts';
+import { doneReply, rejectedReply, type Reply } from '../../src/bus/bus.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { isId } from '../../src/domain/id.ts';
 import type { IdKind } from '../../src/domain/id.ts';
@@ -18,7 +18,7 @@ export function answerQuery(state: PlatformState, query: PlatformQuery): Reply {
     case 'ListUnopenedAccounts': {
       const ids = state.oldestKeys('unopened', query.limit);
       const data = ids.map((id) => registered(state.get('accounts', id) as AccountRow));
-      return done(JSON.stringify({ data }));
+      return doneReply(JSON.stringify({ data }));
     }
   }
 }
@@ -31,7 +31,7 @@ function page<Name extends TableName>(
   view: (row: NonNullable<ReturnType<typeof state.get<Name>>>) => { readonly id: string },
 ): Reply {
   if (startingAfter !== null && !isId(kind, startingAfter)) {
-    return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
+    return rejectedReply(rejection('invalid_cursor', null, 'starting_after'));
   }
   const page = new PageText();
   let last: string | null = null;
@@ -39,10 +39,10 @@ function page<Name extends TableName>(
     const shown = view(row);
     // An audited body may be nearly as large as one can be sent.
     const fits = page.rows.length < limit && page.add(JSON.stringify(shown));
-    if (!fits) return done(renderList(page.rows, last));
+    if (!fits) return doneReply(renderList(page.rows, last));
     last = shown.id;
   }
-  return done(renderList(page.rows, null));
+  return doneReply(renderList(page.rows, null));
 }
 
 function accountView({ id, name, country, openedAt, createdAt }: AccountRow) {
@@ -74,8 +74,4 @@ function registered(row: AccountRow): RegisteredAccount {
 
 function iso(timeMs: number): string {
   return new Date(timeMs).toISOString();
-}
-
-function done(body: string): Reply {
-  return { type: 'done', body, replayed: false };
 }

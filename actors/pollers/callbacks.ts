@@ -16,7 +16,7 @@ import type { Followed } from './followed.ts';
 import { type CallbackKeeper, type LeftCallback, messageDeadline, type PursuitOptions } from './keeper.ts';
 import type { Pursuit } from './pursuit.ts';
 import type { Verdict } from './verdict.ts';
-import { Waiters } from './waiters.ts';
+import { DONE, Waiters } from './waiters.ts';
 import type { Watched } from './watched.ts';
 
 export interface CallbacksOptions extends PursuitOptions {
@@ -31,7 +31,6 @@ export interface CallbacksOptions extends PursuitOptions {
   readonly foundUntil: () => number;
 }
 
-const DONE: Reply = { type: 'done', body: '{}', replayed: false };
 const UNAVAILABLE: Reply = { type: 'unavailable' };
 
 export class Callbacks implements CallbackKeeper {

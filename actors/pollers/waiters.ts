@@ -3,7 +3,7 @@
 //
 // Invariants: each is answered once; with `done` only after an enquiry that began after it asked, when the account has its answer.
 
-import type { OnReply, Reply } from '../../src/bus/bus.ts';
+import { doneReply, type OnReply, type Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -17,7 +17,7 @@ interface Waiter {
   verdict: Verdict | null;
 }
 
-const DONE: Reply = { type: 'done', body: '{}', replayed: false };
+export const DONE = doneReply('{}');
 const UNKNOWN: Reply = { type: 'unknown' };
 
 export class Waiters {

@@ -34,6 +34,11 @@ export interface Decision<Record> {
   readonly answers: string | null;
 }
 
+/** Replied to at once. */
+export function decided<Record>(record: Record | null, reply: Reply): Decision<Record> {
+  return { record, outcome: { type: 'reply', reply }, answers: null };
+}
+
 export interface Answered {
   readonly reply: Reply;
   /** The reply is held back until this sequence is durable (0: already). */

@@ -1,13 +1,14 @@
 // What a webhooks partition decides: which delivery comes to be, when it is tried again, when it ends. Pure: time, fresh
 // ids and the random part of a wait come with the command; state is only read.
 
+import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
 import { NO_APP } from '../../src/domain/decide-operator.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { ReplayDelivery, ReplayFailedDeliveries } from '../../src/domain/webhook-message.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Decision, Tick } from '../runtime/group.ts';
+import { decided, type Decision, type Tick } from '../runtime/group.ts';
 import { replayed } from './evolve.ts';
 import type {
   CancelDelivery,
@@ -223,14 +224,9 @@ const cannotHear = rejection('conflict', 'The app has no webhook URL, or was rem
 const nothing: Decision<WebhookRecord> = done(null, {});
 
 function done(record: WebhookRecord | null, body: object): Decision<WebhookRecord> {
-  const reply = { type: 'done', body: JSON.stringify(body), replayed: false } as const;
-  return { record, outcome: { type: 'reply', reply }, answers: null };
+  return decided(record, doneReply(JSON.stringify(body)));
 }
 
 function rejected(reason: Rejection): Decision<WebhookRecord> {
-  return {
-    record: null,
-    outcome: { type: 'reply', reply: { type: 'rejected', rejection: reason } },
-    answers: null,
-  };
+  return decided<WebhookRecord>(null, rejectedReply(reason));
 }

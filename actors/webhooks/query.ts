@@ -4,7 +4,7 @@
 import { rejection } from '../../src/domain/error-code.ts';
 import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
 import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
-import type { Reply } from '../../src/bus/bus.ts';
+import { doneReply, rejectedReply, type Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { PageText, renderList } from '../runtime/page.ts';
 import type { WebhookQuery } from './message.ts';
@@ -26,17 +26,17 @@ export function answerQuery(state: WebhookState, query: WebhookQuery): Reply {
 function getDelivery(state: WebhookState, { accountId, deliveryId }: GetDelivery): Reply {
   const delivery = state.delivery(deliveryId);
   if (delivery === null || delivery.accountId !== accountId) {
-    return { type: 'rejected', rejection: NO_DELIVERY };
+    return rejectedReply(NO_DELIVERY);
   }
-  return done(JSON.stringify(viewOf(state, delivery)));
+  return doneReply(JSON.stringify(viewOf(state, delivery)));
 }
 
 function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
   if (query.startingAfter !== null && !isId('delivery', query.startingAfter)) {
-    return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
+    return rejectedReply(rejection('invalid_cursor', null, 'starting_after'));
   }
   const { texts, next } = newest(state, query, query.limit);
-  return done(renderList(texts, next));
+  return doneReply(renderList(texts, next));
 }
 
 interface Wanted {
@@ -143,8 +143,4 @@ function attemptView(attempt: Attempt): DeliveryView['attempts'][number] {
     duration_ms: attempt.durationMs,
     excerpt: attempt.excerpt,
   };
-}
-
-function done(body: string): Reply {
-  return { type: 'done', body, replayed: false };
 }

@@ -31,6 +31,15 @@ export type Reply =
   | { readonly type: 'unavailable' }
   | { readonly type: 'unknown' };
 
+/** `body`: JSON text of something decided or read just now. */
+export function doneReply(body: string): Reply {
+  return { type: 'done', body, replayed: false };
+}
+
+export function rejectedReply(rejection: Rejection): Reply {
+  return { type: 'rejected', rejection };
+}
+
 export type OnReply = (reply: Reply) => void;
 
 export interface Bus {

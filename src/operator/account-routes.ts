@@ -1,6 +1,6 @@
 // Accounts, users and apps.
 
-import type { Reply } from '../bus/bus.ts';
+import { rejectedReply, type Reply } from '../bus/bus.ts';
 import type { AccountSettingsChanges } from '../domain/account-command.ts';
 import { rejection } from '../domain/error-code.ts';
 import type { Rejection } from '../domain/error-code.ts';
@@ -76,7 +76,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       reply: replies.Account,
       handle: async ({ body, operator, deadline }, accountId) => {
         const terms = parseAccountTerms(body);
-        if (terms.type === 'invalid') return refuse(termsProblem(terms.problems));
+        if (terms.type === 'invalid') return rejectedReply(termsProblem(terms.problems));
         const changes: AccountSettingsChanges = {
           live: body.live,
           payoutsEnabled: body.payouts_enabled,
@@ -159,7 +159,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       handle: async ({ body, operator, deadline }, accountId) => {
         const webhookUrl = body.webhook_url ?? null;
         const problem = webhookProblem(context, webhookUrl);
-        if (problem !== null) return refuse(problem);
+        if (problem !== null) return rejectedReply(problem);
         const secrets = makeAppSecrets(accountId, body.idempotency_key);
         const app = { accountId, name: body.name, domain: body.domain, webhookUrl };
         const reply = await connectApp(context, { ...app, operator, deadline }, secrets);
@@ -178,7 +178,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       handle: async ({ body, operator, deadline, parameters }, accountId) => {
         const webhookUrl = body.webhook_url;
         const problem = webhookProblem(context, webhookUrl);
-        if (problem !== null) return refuse(problem);
+        if (problem !== null) return rejectedReply(problem);
         const appId = parameters.app_id;
         return askAccount(context, {
           type: 'ChangeAppWebhook',
@@ -216,7 +216,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
           return done({ id: appId, signing_secret: signingSecret });
         } catch (error) {
           if (!(error instanceof CannotOpen)) throw error;
-          return refuse(
+          return rejectedReply(
             rejection('conflict', 'The secret was sealed with another MASTER_KEY than this one.'),
           );
         }
@@ -246,10 +246,6 @@ export function partOfAccount(context: OperatorContext, part: 'users' | 'apps' |
       return done({ object: 'list', data: account[part] });
     },
   });
-}
-
-function refuse(refusal: Rejection): Reply {
-  return { type: 'rejected', rejection: refusal };
 }
 
 function withFields(reply: Reply, fields: object): Reply {

@@ -1,7 +1,7 @@
 // What members of an account do in the dashboard, and what operators see of its money: wallets, approvals, deposits, the
 // trial balance, reconciliation. Who may do what is decided by the account (decide-dashboard.ts), not here.
 
-import type { Reply } from '../bus/bus.ts';
+import { rejectedReply, type Reply } from '../bus/bus.ts';
 import type { ListReconciliation } from '../domain/account-command.ts';
 import { rejection } from '../domain/error-code.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
@@ -120,7 +120,7 @@ function settlement(context: OperatorContext): PlainRoute {
       const foreign = outcome === 'FAILED' ? 'provider_transaction_id' : 'failure_code';
       if (body[foreign] !== undefined) {
         const message = `\`${foreign}\` does not go with the outcome ${outcome}.`;
-        return { type: 'rejected', rejection: rejection('validation_failed', message, foreign) };
+        return rejectedReply(rejection('validation_failed', message, foreign));
       }
       return askAccount(context, {
         type: 'SettleCashOut',
@@ -230,7 +230,7 @@ async function listReconciliation(
 ): Promise<Reply> {
   const { startingAfter = null } = query;
   if (startingAfter !== null && !isId('reconciliation', startingAfter)) {
-    return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
+    return rejectedReply(rejection('invalid_cursor', null, 'starting_after'));
   }
   if (query.accountId !== '') {
     const reply = await askAccount(context, query);
@@ -238,7 +238,7 @@ async function listReconciliation(
   }
   const replies = await askEveryPartition(context, query);
   const pages = replies.filter((reply) => reply.type === 'done');
-  if (pages.length < replies.length) return { type: 'rejected', rejection: SOME_UNAVAILABLE };
+  if (pages.length < replies.length) return rejectedReply(SOME_UNAVAILABLE);
   return pageOfAll(pages, query.limit);
 }
 

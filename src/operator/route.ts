@@ -3,7 +3,7 @@
 
 import { Type } from '../http/json-schema.ts';
 import type { Static, TObject, TSchema } from '../http/json-schema.ts';
-import type { Reply } from '../bus/bus.ts';
+import { doneReply, type Reply } from '../bus/bus.ts';
 import type { Repeatable } from '../domain/account-command.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
 import { requestHashOf } from '../http/account-calls.ts';
@@ -112,7 +112,7 @@ export function repeatableOf(body: { readonly idempotency_key?: string }): Repea
 
 /** A reply that no partition gives: it is made here. */
 export function done(body: object): Reply {
-  return { type: 'done', body: JSON.stringify(body), replayed: false };
+  return doneReply(JSON.stringify(body));
 }
 
 function isReply(result: Reply | Answer): result is Reply {
