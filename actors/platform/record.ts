@@ -11,21 +11,15 @@
 //     [objectId]                                                              … having made this
 
 import { assert } from '../../src/domain/assert.ts';
-import type { Repeatable } from '../../src/domain/account-command.ts';
+import type { NewAccount, Repeatable } from '../../src/domain/account-command.ts';
 import type { Country } from '../../src/domain/country.ts';
 import type { AuditOutcome } from '../../src/domain/platform-message.ts';
 
-export interface AccountRegistered {
+export interface AccountRegistered extends NewAccount {
   readonly type: 'AccountRegistered';
   /** Milliseconds since 1970, as in every record. */
   readonly at: number;
   readonly id: string;
-  readonly name: string;
-  readonly country: Country;
-  readonly live: boolean;
-  readonly payoutsEnabled: boolean;
-  readonly withdrawalsEnabled: boolean;
-  readonly operator: string;
   readonly repeatable: Repeatable | null;
 }
 export interface RegisteredAccountOpened {

@@ -165,13 +165,17 @@ export interface ActivateWallet extends ForAccount {
 interface ByOperator extends ForAccount {
   readonly operator: string;
 }
-export interface OpenAccount extends ByOperator {
-  readonly type: 'OpenAccount';
+/** What is said of an account that is to be: when it is registered, in the registry, and when it is opened. */
+export interface NewAccount {
   readonly name: string;
   readonly country: Country;
   readonly live: boolean;
   readonly payoutsEnabled: boolean;
   readonly withdrawalsEnabled: boolean;
+  readonly operator: string;
+}
+export interface OpenAccount extends ByOperator, NewAccount {
+  readonly type: 'OpenAccount';
 }
 export interface AccountSettingsChanges {
   readonly live?: boolean | undefined;

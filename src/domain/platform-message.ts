@@ -3,8 +3,7 @@
 //
 // Ids are made by the sender, so that a command sent again (an answer was lost) changes nothing the second time.
 
-import type { Repeatable } from './account-command.ts';
-import type { Country } from './country.ts';
+import type { NewAccount, Repeatable } from './account-command.ts';
 
 interface ForPlatform {
   /** Milliseconds since 1970; past it the message is dropped undecided. */
@@ -12,22 +11,15 @@ interface ForPlatform {
 }
 
 /** Everything that opening the account needs is kept, so that a registered account can be opened after a crash. */
-interface NewAccount extends ForPlatform {
-  readonly accountId: string;
-  readonly name: string;
-  readonly country: Country;
-  readonly live: boolean;
-  readonly payoutsEnabled: boolean;
-  readonly withdrawalsEnabled: boolean;
-  readonly operator: string;
-}
-export interface RegisterAccount extends NewAccount {
+export interface RegisterAccount extends ForPlatform, NewAccount {
   readonly type: 'RegisterAccount';
+  readonly accountId: string;
 }
 /** With a key that came before the answer names the account of that time. A type of its own: a node of an older version would pass over
  *  the key, and make an account of each. */
-export interface RegisterKeyedAccount extends NewAccount {
+export interface RegisterKeyedAccount extends ForPlatform, NewAccount {
   readonly type: 'RegisterKeyedAccount';
+  readonly accountId: string;
   readonly repeatable: Repeatable;
 }
 /** The accounts group has the account. */
@@ -85,14 +77,8 @@ export interface GetAudit extends ForPlatform {
   readonly startingAfter: string | null;
 }
 
-export interface RegisteredAccount {
+export interface RegisteredAccount extends NewAccount {
   readonly id: string;
-  readonly name: string;
-  readonly country: Country;
-  readonly live: boolean;
-  readonly payoutsEnabled: boolean;
-  readonly withdrawalsEnabled: boolean;
-  readonly operator: string;
   readonly createdAt: number;
 }
 

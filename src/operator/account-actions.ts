@@ -7,8 +7,8 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Reply } from '../bus/bus.ts';
-import type { Repeatable } from '../domain/account-command.ts';
-import type { RegisterAccount, RegisteredAccount } from '../domain/platform-message.ts';
+import type { NewAccount, Repeatable } from '../domain/account-command.ts';
+import type { RegisteredAccount } from '../domain/platform-message.ts';
 import { hashApiKey, makeApiKey } from '../http/api-key.ts';
 import { LIMITS } from '../limits.ts';
 import { makeSigningSecret } from '../secrets.ts';
@@ -16,13 +16,15 @@ import { messageOf } from '../../wal/thrown.ts';
 import { askAccount, askPlatform, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
-type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
+interface AccountWithId extends NewAccount {
+  readonly accountId: string;
+}
 
 /** Done: the body is the account. Unavailable or rejected: there is none. `deadline`: it is not begun after that. With a key that came
  *  before it is the account of that time, as it is now. */
 export async function createAccount(
   context: OperatorContext,
-  account: NewAccount,
+  account: AccountWithId,
   deadline: number,
   repeatable: Repeatable | null = null,
 ): Promise<Reply> {
@@ -43,7 +45,7 @@ export async function createAccount(
 }
 
 /** The account is registered, so it will exist: an answer that says otherwise would be wrong. */
-async function openAccount(context: OperatorContext, account: NewAccount, until?: number): Promise<Reply> {
+async function openAccount(context: OperatorContext, account: AccountWithId, until?: number): Promise<Reply> {
   const open = () => askAccount(context, { type: 'OpenAccount', ...account, deadline: fromNow() });
   const opened = await untilDecided(open, until);
   return opened.type === 'unavailable' ? { type: 'unknown' } : opened;
