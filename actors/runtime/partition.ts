@@ -206,7 +206,7 @@ export class Partition<
       return onReply(outcome.reply);
     }
     this.#pend(this.#log.appended, outcome, answers, onReply);
-    if (record === null && this.#log.appended === this.#log.durable) this.#answerPending();
+    if (record === null && this.#log.appended === this.#log.durable) this.answer();
   }
 
   /** `sequence` never exceeds what is appended, and grows along the queue except for reads, which may wait longer. */
@@ -225,10 +225,6 @@ export class Partition<
 
   /** Answers whom a batch has made answerable, while the disk works on the next one. */
   answer(): void {
-    this.#answerPending();
-  }
-
-  #answerPending(): void {
     const durable = this.#log.durable;
     for (;;) {
       const pending = this.#pending.peek();
