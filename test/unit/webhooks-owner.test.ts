@@ -206,3 +206,37 @@ void t.test('an endpoint that hangs holds up no hand-over for long', async (t) =
   while (process.executor.gauges().inFlight.firsts > 0) await turn();
   t.strictSame(process.attempted, [], 'it is the next owner who tells of it');
 });
+
+void t.test('what is sent again by an operator while it stands in line is in flight once', async (t) => {
+  const endpoint = new Receiver(null);
+  const port = await endpoint.listen();
+  t.teardown(() => endpoint.close());
+  const process = new Process(t, `http://127.0.0.1:${port}/`);
+  const { webhooks } = process;
+  const others = LIMITS.webhookEndpointInFlightBegin + LIMITS.webhookEndpointQueuedMax;
+  const events = Array.from({ length: others }, () => webhooks.event('SUCCESSFUL', [appId(1)]));
+  webhooks.take([], events);
+  process.ledgerEndsAt(webhooks.logic.cursor);
+  const last = webhooks.list({}).data[0]!;
+  // The last is not answered: a second attempt would find the first in flight.
+  const held: (() => void)[] = [];
+  endpoint.answer = ({ headers }, response) => {
+    if (headers['service-event-id'] !== last.event_id) held.push(() => response.writeHead(200).end());
+  };
+  process.isHeld = true;
+  process.host();
+  while (process.executor.gauges().queued.firsts <= LIMITS.webhookEndpointQueuedMax) await turn();
+  const operator = 'ops@example.com';
+  const replay = { type: 'ReplayDelivery', accountId: accountId(1), deliveryId: last.id, operator } as const;
+  t.hasStrict(webhooks.send({ ...replay, deadline: Infinity }), { type: 'done' });
+  process.executor.tick();
+  while (process.executor.gauges().queued.retries === 0) await turn();
+  while (process.attempted.length < events.length) {
+    for (const answer of held.splice(0)) answer();
+    await turn();
+  }
+  process.executor.tick();
+  await endpoint.until(() => endpoint.received.length > events.length);
+  await quiet();
+  t.hasStrict(process.executor.gauges(), { queued: { firsts: 0, retries: 0 }, inFlight: { retries: 1 } });
+});
