@@ -3,6 +3,7 @@
 
 import t, { type Test } from 'tap';
 import { makeApiKey } from '../../src/http/api-key.ts';
+import { callerOf } from '../../src/http/caller.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import { assertMatchesOpenApi } from './openapi-check.ts';
@@ -136,6 +137,9 @@ t.test('what a key has under way is counted also while many others come', async 
   const front = await flooded(t, { bounds: { frontKeyRequestsMax: 1, commandDeadlineMs: 600_000 } });
   const held = front.get('/v1/balances');
   await until(() => front.bus.held.length === 1);
+  const idle = `Bearer ${makeApiKey('secret', ACCOUNT_ID)}`;
+  const before = callerOf(idle);
+  t.equal(callerOf(idle), before);
   for (let i = 0; i <= LIMITS.frontKeysKeptMax; i += 256) {
     const all = Array.from({ length: 256 }, () =>
       front.get('/v1/balances', {
@@ -147,4 +151,5 @@ t.test('what a key has under way is counted also while many others come', async 
   refused(t, 'GET', '/v1/balances', await front.get('/v1/balances'));
   front.bus.held[0]!({ type: 'done', body: '{}', replayed: false });
   t.equal((await held).status, 200);
+  t.not(callerOf(idle), before, 'what is idle is forgotten: keys can be made up without end');
 });
