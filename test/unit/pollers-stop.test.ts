@@ -6,7 +6,7 @@ import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, IsToBeSent, SubmitResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, outcome, payout, withdrawal } from './domain/scenario.ts';
-import { BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { ACCEPTED, BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -126,6 +126,28 @@ t.test('nor is it over because it was never sent: another may have sent it since
   driven.accounts.intercept = () => null;
   await driven.clock.advance(TIMINGS.approvalMs / 2, 1_000);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+});
+
+t.test('what has its turn with its rail while another may have it is sent when none has', async (t) => {
+  const driven = new Driven();
+  let holds = true;
+  await driven.pollers.start(0, { holds: () => holds });
+  driven.mtn.maxConcurrency = 1;
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  driven.accounts.create(payout());
+  const { id } = driven.accounts.create(payout());
+  holds = false;
+  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+  answer.resolve(ACCEPTED);
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(driven.mtn.submits.length, 1);
+  holds = true;
+  await driven.clock.advance(MINUTE, 500);
+  t.strictSame(
+    driven.mtn.submits.slice(1).map((submit) => submit.id),
+    [id],
+  );
 });
 
 t.test('what waits for a token is sent no more once another may have it, or it has ended', async (t) => {
