@@ -356,6 +356,21 @@ t.test(
   },
 );
 
+t.test('nor is it waited less for when this poller has sent it by then, and lost the answer', async (t) => {
+  const driven = await new Driven().start();
+  for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
+  const untold = holdFeedBack(driven);
+  beforeSecondPage(driven, () => driven.accounts.create(payout()));
+  await driven.crash();
+  driven.mtn.notFoundGraceMs = MINUTE;
+  driven.mtn.onSubmit = () => LOST;
+  await driven.clock.advance(2 * LIMITS.pollerCommandDeadlineMs, 500);
+  t.equal(driven.mtn.submits.length, 1);
+  for (const tell of untold) tell();
+  await driven.clock.advance(MINUTE / 2, 500);
+  t.equal(driven.mtn.submits.length, 1, 'its provider may have it, and not know it yet');
+});
+
 t.test(
   'but a withdrawal whose submit was recorded by then was sent by somebody: it is waited for',
   async (t) => {
