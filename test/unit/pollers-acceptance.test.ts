@@ -1,8 +1,9 @@
-// What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing. And that
-// none is asked for which comes too late.
+// What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing. That
+// none is asked for which comes too late. And that operators hear of what an account refuses.
 import t from 'tap';
+import { rejection } from '../../src/domain/error-code.ts';
 import type { EnquiryResult, Terminal } from '../../src/rails/rail.ts';
-import { charge, payout } from './domain/scenario.ts';
+import { charge, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -172,4 +173,23 @@ t.test('nobody is asked for money whose charge ends before they can approve', as
     fresh,
     'only who has time enough',
   );
+});
+
+t.test('what an account refuses to hear is brought to operators, once', async (t) => {
+  for (const [type, submits, followed] of [
+    ['BeginSubmission', 0, 0],
+    ['RecordSubmission', 1, 1],
+    ['RecordOutcome', 1, 0],
+  ] as const) {
+    const driven = await new Driven().start();
+    driven.accounts.intercept = (message) =>
+      message.type === type ? { type: 'rejected', rejection: rejection('transaction_not_found') } : null;
+    const { id } = driven.accounts.create(withdrawal());
+    if (type === 'RecordOutcome') driven.mtn.onEnquire = () => paid();
+    await driven.clock.advance(10 * MINUTE, 1_000);
+    const notice = { what: 'not_taken', provider: 'mtn_ug', transactionId: id, detail: 'transaction_not_found' };
+    t.strictSame(driven.notices, [notice], type);
+    t.equal(driven.mtn.submits.length, submits);
+    t.equal(driven.pollers.size, followed, 'and what it refuses as such is followed no more');
+  }
 });
