@@ -185,7 +185,7 @@ t.test('replay --verify finds the checkpoint of a live service to be what its lo
   await log.close();
   const { status, report, err } = await toolJson('replay', '--verify', '--data', data);
   t.equal(status, 0, err);
-  t.hasStrict(report, { sound: true, faults: [] });
+  t.strictSame([report.sound, report.faults], [true, []]);
   const ours = report.verified.find(
     (one: { group: string; partition: number }) =>
       one.group === 'accounts' && one.partition === accountPartition(),
@@ -266,7 +266,7 @@ t.test('rows of a checkpoint that cannot be read are named by verify, and shown 
       ]);
       const { status, report } = await toolJson('verify', '--data', copy);
       t.equal(status, 1);
-      t.hasStrict(report, { sound: false, faults: [] });
+      t.strictSame([report.sound, report.faults], [false, []]);
       t.match(
         report.ledger[0],
         { partition, accountId, problem: /the row cannot be read/ },
@@ -332,10 +332,9 @@ t.test('records that are damaged beyond their names are passed over by verify', 
   const database = openLogDatabase({ directory: copy });
   await database.put(['webhooks', partition, taken!.batch], bytes);
   await database.close();
-  t.hasStrict(await toolJson('verify', '--data', copy), {
-    status: 1,
-    report: { faults: [{ group: 'webhooks', partition, batch: taken!.batch, transactions: [] }] },
-  });
+  const { status, report } = await toolJson('verify', '--data', copy);
+  t.hasStrict(report.faults[0], { group: 'webhooks', partition, batch: taken!.batch });
+  t.strictSame([status, report.faults.length, report.faults[0].transactions], [1, 1, []]);
 });
 
 t.test('verify tells what a missing batch concerned, as far as the checkpoint knows', async (t) => {

@@ -313,9 +313,8 @@ t.test('memory holds what is not checkpointed, and rows are taken once', async (
   t.strictSame(platform.follower.takeRows(), []);
   t.strictSame(platform.logic.takeRows(), [], 'none where it serves');
   platform.logic.evict(1);
-  t.hasStrict(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 1, startingAfter: null }), {
-    data: [],
-  });
+  const accounts = platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 1, startingAfter: null });
+  t.strictSame((accounts as { data: unknown }).data, []);
 });
 
 t.test('a page ends early rather than outgrow the bus, and goes on where it ended', async (t) => {

@@ -57,7 +57,8 @@ t.test(
     driven.hint(transaction);
     await driven.clock.advance(HOUR, 1_000);
     t.equal(driven.mtn.enquiries.length, 20);
-    t.hasStrict(driven.notices, [{ what: 'hint_lost', provider: 'mtn_ug', transactionId: transaction.id }]);
+    t.hasStrict(driven.notices[0], { what: 'hint_lost', provider: 'mtn_ug', transactionId: transaction.id });
+    t.equal(driven.notices.length, 1);
     t.equal(driven.pollers.size, 0);
   },
 );
@@ -180,7 +181,8 @@ t.test('operators are told of what an answer contradicts where too many are look
   driven.accounts.when(settle(id, { outcome: 'SUCCESSFUL' }));
   answer.resolve(declined());
   await driven.clock.advance(1_000);
-  t.hasStrict(driven.notices, [{ what: 'hint_lost', transactionId: id }]);
+  t.hasStrict(driven.notices[0], { what: 'hint_lost', transactionId: id });
+  t.equal(driven.notices.length, 1);
 });
 
 t.test(

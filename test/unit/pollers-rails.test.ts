@@ -250,6 +250,14 @@ t.test('a rail that is seldom called is degraded while no call succeeds', async 
   t.ok(isWell(), 'and as soon as one does, it is well');
 });
 
+t.test('and no longer than somebody calls it', (t) => {
+  const breaker = new Breaker(() => 0);
+  for (const at of [100_000, 300_000, 400_000]) fail(breaker, at);
+  t.ok(breaker.isDegraded(519_999));
+  t.notOk(breaker.isDegraded(520_000));
+  t.end();
+});
+
 t.test('charges behind an open breaker still expire in their time', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;

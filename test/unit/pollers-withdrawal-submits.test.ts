@@ -133,7 +133,11 @@ t.test(
       t.ok(driven.mtn.enquiriesOf(id).length > 50, 'somebody else may have sent it');
       t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
       const told = driven.notices.filter(({ what }) => what === 'wallet_revoked');
-      t.hasStrict(told, [{ transactionId: id }], 'once');
+      t.strictSame(
+        told.map(({ transactionId }) => transactionId),
+        [id],
+        'once',
+      );
       driven.accounts.when(settle(id));
       await driven.clock.advance(MINUTE, 500);
       t.equal(driven.accounts.transaction(id).status, 'FAILED');

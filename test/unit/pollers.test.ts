@@ -63,7 +63,8 @@ t.test('an outcome in the answer to the submit is told at once', async (t) => {
   t.equal(driven.accounts.create(charge()).status, 'SUCCESSFUL');
   driven.mtn.onSubmit = () => declined({ failureCode: 'provider_rejected', ourFault: true });
   t.hasStrict(driven.accounts.create(payout()), { status: 'FAILED', failureCode: 'provider_rejected' });
-  t.hasStrict(driven.notices, [{ what: 'our_fault', provider: 'mtn_ug' }]);
+  t.hasStrict(driven.notices[0], { what: 'our_fault', provider: 'mtn_ug' });
+  t.equal(driven.notices.length, 1);
   t.hasStrict(driven.pollers.railHealth(), [{ id: 'mtn_ug', ourFaults: 1 }, { id: 'airtel_ug' }]);
 });
 
@@ -554,7 +555,8 @@ t.test('a transaction over a rail that is not there is told of, and waits', asyn
   const { id } = driven.accounts.create(payout());
   await driven.clock.advance(MINUTE);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
-  t.hasStrict(driven.notices, [{ what: 'no_rail', provider: 'removed', transactionId: id }]);
+  t.hasStrict(driven.notices[0], { what: 'no_rail', provider: 'removed', transactionId: id });
+  t.equal(driven.notices.length, 1);
 });
 
 t.test('a transaction whose rail has another country by now is told of, and not sent there', async (t) => {

@@ -57,23 +57,19 @@ t.test('an account is opened once', async (t) => {
   const scenario = new Scenario();
   const decision = scenario.when(open);
   thenRecorded(decision, 'AccountOpened');
-  t.hasStrict(thenBody(decision), {
+  const body = thenBody(decision) as Record<string, unknown>;
+  t.hasStrict(body, {
     object: 'account',
     name: 'Kampala "Books"',
     country: 'UG',
     live: false,
     payouts_enabled: true,
     withdrawals_enabled: false,
-    approval_thresholds: {},
     cash_out_per_minute: null,
-    fees: {},
-    limits: {},
-    users: [],
-    apps: [],
-    wallets: [],
-    balances: [],
     created_at: '2026-03-01T09:30:00.000Z',
   });
+  for (const name of ['approval_thresholds', 'fees', 'limits']) t.strictSame(body[name], {});
+  for (const name of ['users', 'apps', 'wallets', 'balances']) t.strictSame(body[name], []);
   const again = scenario.when({ ...open, name: 'Another' });
   thenRecorded(again);
   t.strictSame(thenBody(again), thenBody(decision));

@@ -231,11 +231,8 @@ t.test('an end that the log has lost is not taken for backed up, where a checkpo
     }
   }
   await database.close();
-  t.hasStrict(
-    await toolJson('backup', '--data', data, '--to', to),
-    { report: { segments: [] } },
-    'the rest is in it',
-  );
+  const { report } = await toolJson('backup', '--data', data, '--to', to);
+  t.strictSame(report.segments, [], 'the rest is in it');
 });
 
 t.test(

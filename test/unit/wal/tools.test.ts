@@ -314,7 +314,8 @@ t.test('verify proves a sound log, also while it is written', async (t) => {
   await write(data, 5);
   const { status, report } = await toolJson('verify', '--data', data);
   t.equal(status, 0);
-  t.hasStrict(report, { sound: true, batches: 18, records: 45, faults: [] });
+  t.hasStrict(report, { sound: true, batches: 18, records: 45 });
+  t.strictSame(report.faults, []);
   const log = WriteAheadLog.open({
     directory: data,
     now: Date.now,
