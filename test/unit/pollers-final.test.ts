@@ -89,16 +89,19 @@ t.test('what expires while a poller that begins reads what had expired comes bef
 });
 
 t.test('a reversal that is answered after its account took the success is looked into', async (t) => {
-  const driven = await new Driven().start();
-  const answer = deferred<EnquiryResult>();
-  const transaction = driven.accounts.create(charge());
-  driven.mtn.onEnquire = () => answer.promise;
-  driven.hint(transaction);
-  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
-  driven.mtn.onEnquire = () => reversed();
-  answer.resolve(reversed());
-  await driven.clock.advance(5_000);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  for (const hinted of [true, false]) {
+    const driven = await new Driven().start();
+    const answer = deferred<EnquiryResult>();
+    const transaction = driven.accounts.create(charge());
+    driven.mtn.onEnquire = () => answer.promise;
+    if (hinted) driven.hint(transaction);
+    else await driven.clock.advance(15_000, 500);
+    driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+    driven.mtn.onEnquire = () => reversed();
+    answer.resolve(reversed());
+    await driven.clock.advance(5_000);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  }
 });
 
 t.test('a callback while an expired charge is looked at is answered soon', async (t) => {
