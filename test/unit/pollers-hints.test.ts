@@ -28,18 +28,20 @@ t.test('a callback causes an enquiry at once; a storm of them few', async (t) =>
 });
 
 t.test('a callback while it is enquired about is answered by one more enquiry, soon', async (t) => {
-  const driven = await new Driven().start();
-  const transaction = driven.accounts.create(charge());
-  const answer = deferred<EnquiryResult>();
-  driven.mtn.onEnquire = () => answer.promise;
-  driven.hint(transaction);
-  driven.hint(transaction);
-  driven.provider.settle(transaction, paid());
-  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
-  answer.resolve({ type: 'pending', providerStatus: null });
-  await driven.clock.advance(3_000);
-  t.equal(driven.mtn.enquiries.length, 2);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  for (const said of [{ type: 'pending', providerStatus: null }, LOST] as const) {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(charge());
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onEnquire = () => answer.promise;
+    driven.hint(transaction);
+    driven.hint(transaction);
+    driven.provider.settle(transaction, paid());
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    answer.resolve(said);
+    await driven.clock.advance(3_000);
+    t.equal(driven.mtn.enquiries.length, 2);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  }
 });
 
 t.test(
