@@ -187,7 +187,12 @@ t.test('what an account refuses to hear is brought to operators, once', async (t
     const { id } = driven.accounts.create(withdrawal());
     if (type === 'RecordOutcome') driven.mtn.onEnquire = () => paid();
     await driven.clock.advance(10 * MINUTE, 1_000);
-    const notice = { what: 'not_taken', provider: 'mtn_ug', transactionId: id, detail: 'transaction_not_found' };
+    const notice = {
+      what: 'not_taken',
+      provider: 'mtn_ug',
+      transactionId: id,
+      detail: 'transaction_not_found',
+    };
     t.strictSame(driven.notices, [notice], type);
     t.equal(driven.mtn.submits.length, submits);
     t.equal(driven.pollers.size, followed, 'and what it refuses as such is followed no more');
