@@ -64,10 +64,16 @@ export class LogReader {
     const number = this.lastBatchNumber(group, partition);
     const start = this.startOf(group, partition);
     if (number <= start.batch) return start;
-    const previous = number - 1 === start.batch ? start : tipAt(this.batch(group, partition, number - 1));
+    const previous = this.tipAt(group, partition, number - 1);
     const last = this.batch(group, partition, number);
     checkFollows(last, previous);
     return tipAt(last);
+  }
+
+  /** Where it ended when that batch was its last, be it the one that the log begins after. Its own bytes are checked, its chain not. */
+  tipAt(group: string, partition: number, number: number): Tip {
+    const start = this.startOf(group, partition);
+    return number === start.batch ? start : tipAt(this.batch(group, partition, number));
   }
 
   /** What the first batch that is kept follows. Empty unless the log was trimmed. */
@@ -282,13 +288,12 @@ export class LogReader {
       'afterBatch' in from
         ? from.afterBatch
         : this.#batchHolding(group, partition, from.fromSequence, start) - 1;
-    if (after === start.batch) return start;
     if (after < start.batch) {
       throw new NotInLog(
         `${group}/${partition}: batches up to ${start.batch} (sequence ${start.sequence}) were trimmed`,
       );
     }
-    return tipAt(this.batch(group, partition, after));
+    return this.tipAt(group, partition, after);
   }
 
   /** The batch that holds `sequence`; one past the last when none does yet. */

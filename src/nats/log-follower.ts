@@ -12,7 +12,6 @@
 //     meanwhile.
 
 import type { StreamState } from 'nats';
-import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
@@ -77,12 +76,12 @@ export class LogFollower {
     this.#name = `${group}/${partition}`;
     log.refresh();
     this.#tip = log.tip(group, partition);
-    const start = log.startOf(group, partition);
+    const start = log.startOf(group, partition).batch;
     // Some way back: the newest local batches may be ones that the stream never accepted. If the stream begins later than that, its first
     // batch proves by its hash that the local log has all that is before it.
-    const back = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
+    const back = Math.max(start, this.#tip.batch - LIMITS.streamWarmUpMessages);
     const base = Math.min(this.#tip.batch, Math.max(back, firstBatch - 1));
-    this.#chain = new LogChain(base === start.batch ? start : tipAt(log.batch(group, partition, base)));
+    this.#chain = new LogChain(log.tipAt(group, partition, base));
     this.#handled = base;
     this.#reader = new StreamReader({
       link,
@@ -292,9 +291,7 @@ export class LogFollower {
   /** The stream has another batch at this place: it was never ours to keep. */
   async #replaceFrom(message: StreamMessage, bytes: Buffer): Promise<void> {
     const { log, group, partition } = this.#options;
-    const kept = this.#chain.tip.batch - 1;
-    const start = log.startOf(group, partition);
-    await this.#truncate(kept === start.batch ? start : tipAt(log.batch(group, partition, kept)));
+    await this.#truncate(log.tipAt(group, partition, this.#chain.tip.batch - 1));
     this.#buffer.push(bytes);
     this.#bufferBytes += bytes.length;
     await this.#flush();

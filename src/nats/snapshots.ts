@@ -11,7 +11,6 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { ObjectInfo, ObjectStore } from 'nats';
-import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Row, Tip } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
@@ -71,9 +70,7 @@ export class Snapshots {
     // From here to the first row nothing may be awaited: both are read in one transaction.
     const rows = views.rows(group, partition);
     const first = rows.next();
-    const start = log.startOf(group, partition);
-    // A trimmed log, or one that began with a snapshot, may have nothing after its start yet.
-    const tip = position.batch === start.batch ? start : tipAt(log.batch(group, partition, position.batch));
+    const tip = log.tipAt(group, partition, position.batch);
     if (!tip.hash.equals(position.hash) || tip.sequence !== position.sequence) {
       throw new Error(`${group}/${partition}: the views do not stand at the end of batch ${position.batch}`);
     }

@@ -188,7 +188,7 @@ export class Storage {
         `the log begins after batch ${start.batch}: it was trimmed beyond its views`,
       );
     }
-    const { hash } = position.batch === start.batch ? start : this.log.batch(name, number, position.batch);
+    const { hash } = this.log.tipAt(name, number, position.batch);
     if (hash.equals(position.hash)) return null;
     return new LogCorruption(place, 'its hash is not the one that the views were made from');
   }
