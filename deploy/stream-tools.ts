@@ -20,13 +20,12 @@ import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { emptyTip } from '../wal/batch.ts';
 import { archiveBeforeOf, archiveExamples, archiveOptions, finishArchive } from '../wal/tools/archive.ts';
-import { tipFrom } from '../wal/tools/manifest.ts';
 import type { Segment } from '../wal/tools/manifest.ts';
 import { chosen, partitionOptions, table, withOthers } from '../wal/tools/partitions.ts';
 import { SegmentDirectory } from '../wal/tools/segment.ts';
 import { directoryOf } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
-import { type Batch, nameOf, type PartitionName, type Tip } from '../wal/types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip, tipFrom } from '../wal/types.ts';
 
 /** `connect` is called once, by the tool that is run. */
 export function streamTools(connect: () => Promise<NatsLink>): readonly Tool[] {

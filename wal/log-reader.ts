@@ -18,7 +18,8 @@ import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { fileOf, isLogKey, isPageFault, openLogDatabase, PageFault, pageFaultText } from './lmdb.ts';
 import type { LogDatabase, LogKey, OpenLogOptions } from './lmdb.ts';
-import type { Batch, PartitionName, Tip, ViewPosition } from './types.ts';
+import { storedTip, tipFrom } from './types.ts';
+import type { Batch, PartitionName, StoredTip, Tip, ViewPosition } from './types.ts';
 import { unreadableIn, type Unreadable, type UnreadablePlace } from './unreadable.ts';
 
 /** Where to begin: after a batch, or with the batch that holds a sequence. */
@@ -354,18 +355,15 @@ function isBefore([group, partition]: LogKey, start: LogKey): boolean {
 
 /** The start of a trimmed log, under batch number 0. Its own proof is the hash of the batch that follows. */
 export function encodeStart(start: Tip): Buffer {
-  return Buffer.from(JSON.stringify({ ...start, hash: start.hash.toString('hex') }));
+  return Buffer.from(JSON.stringify(storedTip(start)));
 }
 
 function decodeStart(bytes: Uint8Array, group: string, partition: number): Tip {
   try {
-    const { batch, sequence, epoch, timeMs, hash } = JSON.parse(Buffer.from(bytes).toString());
-    const numbers = [batch, sequence, epoch, timeMs];
-    const digest = Buffer.from(hash, 'hex');
-    if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0) || digest.length !== 32) {
-      throw new Error('a field is wrong');
-    }
-    return { batch, sequence, epoch, timeMs, hash: digest };
+    const { hash, ...numbers } = tipFrom(JSON.parse(Buffer.from(bytes).toString()) as StoredTip);
+    const areNumbers = Object.values(numbers).every((number) => Number.isSafeInteger(number) && number >= 0);
+    if (!areNumbers || hash.length !== 32) throw new Error('a field is wrong');
+    return { ...numbers, hash };
   } catch (error) {
     const at = { group, partition, batch: 0, sequence: 0 };
     throw new LogCorruption(at, `the start of the trimmed log is unreadable: ${String(error)}`);

@@ -47,6 +47,17 @@ export interface Tip {
   readonly hash: Buffer;
 }
 
+/** In JSON: manifests, segments, snapshots and the start of a trimmed log have it. */
+export type StoredTip = Omit<Tip, 'hash'> & { readonly hash: string };
+
+export function storedTip({ batch, sequence, epoch, timeMs, hash }: Tip): StoredTip {
+  return { batch, sequence, epoch, timeMs, hash: hash.toString('hex') };
+}
+
+export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Tip {
+  return { batch, sequence, epoch, timeMs, hash: Buffer.from(hash, 'hex') };
+}
+
 /** A second durable home for batches (JetStream). Resolves when the batch is durable there under exactly its batch
  *  number; rejects when another writer exists or the replica cannot be reached: the writer then steps down. */
 export interface Replica {

@@ -5,14 +5,21 @@
 // This is a format: other versions read it.
 
 import { createHash } from 'node:crypto';
-import type { PartitionName, Row, Tip } from '../../wal/types.ts';
+import {
+  type PartitionName,
+  type Row,
+  type StoredTip,
+  storedTip,
+  type Tip,
+  tipFrom,
+} from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 
 interface Header {
   readonly format: number;
   readonly group: string;
   readonly partition: number;
-  readonly tip: Omit<Tip, 'hash'> & { readonly hash: string };
+  readonly tip: StoredTip;
 }
 
 export const SNAPSHOT_FORMAT = 1;
@@ -28,7 +35,7 @@ export function* snapshotLines(
     format: SNAPSHOT_FORMAT,
     group,
     partition,
-    tip: { ...tip, hash: tip.hash.toString('hex') },
+    tip: storedTip(tip),
   };
   const digest = createHash('sha256');
   let count = 0;
@@ -96,7 +103,7 @@ export class SnapshotReader {
       if (value.group !== this.#group || value.partition !== this.#partition) {
         throw this.#damaged(`it is of ${value.group}/${value.partition}`);
       }
-      this.#tip = { ...value.tip, hash: Buffer.from(value.tip.hash, 'hex') };
+      this.#tip = tipFrom(value.tip);
     } else if (value.length === 2) {
       const [count, digest] = value;
       if (count !== this.#count || digest !== this.#digest.digest('hex')) {

@@ -3,7 +3,6 @@
 import { LogCorruption, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { type LogReader, untilUnchanged } from '../log-reader.ts';
-import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
 import {
   assertHasLog,
@@ -20,7 +19,7 @@ import { batchesUpTo, begunLines, removedLines, SegmentDirectory, sequencesText 
 import { whileStopped } from './stopped.ts';
 import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
-import { nameOf, type PartitionName, type Tip } from '../types.ts';
+import { nameOf, type PartitionName, type Tip, tipFrom } from '../types.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 const daysKept = 30;

@@ -1,9 +1,8 @@
 // `backup`: copies what the log has gained since the last time, while the service runs. restore.ts makes a log of it.
 import { LogCorruption, LogRewritten } from '../batch.ts';
 import { type LogReader, untilUnchanged } from '../log-reader.ts';
-import { nameOf, type PartitionName, type Tip } from '../types.ts';
+import { nameOf, type PartitionName, storedTip, type Tip, tipFrom } from '../types.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
-import { storedTip, tipFrom } from './manifest.ts';
 import type { Point, Segment } from './manifest.ts';
 import { timeText, withOthers, withReader } from './partitions.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segment.ts';

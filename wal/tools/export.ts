@@ -7,7 +7,7 @@ import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { hasLog } from '../lmdb.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
-import { type Segment, tipFrom } from './manifest.ts';
+import type { Segment } from './manifest.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import { batchesIn, chosen, partitionOptions, timeText, withOthers, withReader } from './partitions.ts';
 import { breathe } from './priority.ts';
@@ -28,7 +28,7 @@ import { directoryOf, numberOf, stringOf, targetOf, UsageError } from './tool.ts
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
-import { type Batch, nameOf, type PartitionName, type Tip } from '../types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip, tipFrom } from '../types.ts';
 import { markImport, markImported, unfinishedProblem } from '../unfinished.ts';
 import { type Fault, faultLine, verifyPartitions } from './verify.ts';
 

@@ -5,16 +5,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { nameOf, type PartitionName, type Tip } from '../types.ts';
+import { nameOf, type PartitionName, type StoredTip } from '../types.ts';
 import { messageOf, namingNow } from '../thrown.ts';
-
-export interface StoredTip {
-  readonly batch: number;
-  readonly sequence: number;
-  readonly epoch: number;
-  readonly timeMs: number;
-  readonly hash: string;
-}
 
 export interface Segment extends PartitionName {
   /** In the directory of the manifest. */
@@ -59,14 +51,6 @@ export const emptyManifest: Manifest = {
 /** The name of a part that is not written again. */
 export function partFile(number: number): string {
   return `manifest-${String(number).padStart(6, '0')}.json`;
-}
-
-export function storedTip({ batch, sequence, epoch, timeMs, hash }: Tip): StoredTip {
-  return { batch, sequence, epoch, timeMs, hash: hash.toString('hex') };
-}
-
-export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Tip {
-  return { batch, sequence, epoch, timeMs, hash: Buffer.from(hash, 'hex') };
 }
 
 /** The newest part. */

@@ -11,8 +11,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import { messageOf, naming } from '../thrown.ts';
-import type { Batch, PartitionName, Tip } from '../types.ts';
-import { type StoredTip, storedTip } from './manifest.ts';
+import { type Batch, type PartitionName, type StoredTip, storedTip, type Tip } from '../types.ts';
 import { BATCHES_A_BREATH, breathe } from './priority.ts';
 import type { Progress } from './progress.ts';
 

@@ -12,7 +12,7 @@ import { dirname, join, resolve } from 'node:path';
 import { checkFollows, decodeBatch, LogRewritten, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
-import { type Batch, nameOf, type PartitionName, type Tip } from '../types.ts';
+import { type Batch, nameOf, type PartitionName, storedTip, type Tip, tipFrom } from '../types.ts';
 import { holdDirectory, socketFile, type HeldDirectory } from '../directory-socket.ts';
 import { makeWithoutParents } from '../make-with-parents.ts';
 import { claimFile, lockFile, WriterLock } from '../writer-lock.ts';
@@ -23,8 +23,6 @@ import {
   partFile,
   readManifest,
   sha256,
-  storedTip,
-  tipFrom,
   withAdded,
 } from './manifest.ts';
 import type { Manifest, Point, Segment } from './manifest.ts';
