@@ -14,7 +14,7 @@ const version = 1;
 export const headerBytes = 64;
 const crcBytes = 4;
 const hashBytes = 32;
-export const trailerBytes = crcBytes + hashBytes;
+const trailerBytes = crcBytes + hashBytes;
 const newline = 0x0a;
 
 /** Bytes that a batch has beside its payload. */
@@ -188,6 +188,29 @@ export function decodeForeignBatch(bytes: Buffer): Batch {
     partition: bytes.readUInt16LE(6),
     batch: readUInt64(bytes, 32),
   });
+}
+
+/** What a batch says of itself, of which nothing is proven: it may be damaged. Null: there are too few bytes for one. */
+export function unprovenIn(bytes: Buffer): UnprovenBatch | null {
+  if (bytes.length < batchOverheadBytes) return null;
+  const covered = bytes.length - trailerBytes;
+  return {
+    batch: readUInt64(bytes, 32),
+    firstSequence: readUInt64(bytes, 40),
+    records: bytes.toString('utf8', headerBytes, covered).split('\n').slice(0, -1),
+    coveredBytes: covered,
+    syndrome: (crc32c(bytes.subarray(0, covered)) ^ bytes.readUInt32LE(covered)) >>> 0,
+  };
+}
+
+export interface UnprovenBatch {
+  readonly batch: number;
+  readonly firstSequence: number;
+  readonly records: readonly string[];
+  /** Of those that the CRC covers. */
+  readonly coveredBytes: number;
+  /** The CRC that the bytes have, xor the one that is stored with them. 0: nothing has changed. */
+  readonly syndrome: number;
 }
 
 /** Checks that `batch` follows `previous` in its chain: number, sequence, epoch, time and hash. Throws LogCorruption. */

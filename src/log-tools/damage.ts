@@ -7,7 +7,7 @@ import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
-import { headerBytes, LogCorruption, trailerBytes } from '../../wal/batch.ts';
+import { headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
 export interface Damage {
@@ -25,19 +25,18 @@ export function damageOf(data: Data, fault: Fault): Damage {
   const { group, batch } = fault;
   if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
   const stored = storedOf(data, fault, batch);
-  if (stored === undefined) return missing(data, fault);
-  if (stored.length < headerBytes + trailerBytes) return missing(data, fault);
-  const covered = stored.length - trailerBytes;
-  const syndrome = (crc32cOf(stored.subarray(0, covered)) ^ stored.readUInt32LE(covered)) >>> 0;
-  if (syndrome === 0) return outOfPlace(group, stored, covered);
+  const said = stored === undefined ? null : unprovenIn(stored);
+  if (stored === undefined || said === null) return missing(data, fault);
+  const { syndrome } = said;
+  if (syndrome === 0) return outOfPlace(group, said);
   if (Number.isInteger(Math.log2(syndrome))) {
     return {
       ...nothingKnown,
       explanation: 'one bit of its stored CRC turned over; its records are as they were',
     };
   }
-  const position = turnedBit(syndrome, covered * 8);
-  return position === null ? manyBits(group, stored, covered) : oneBit(group, stored, covered, position);
+  const position = turnedBit(syndrome, said.coveredBytes * 8);
+  return position === null ? manyBits(group, said) : oneBit(group, stored, position);
 }
 
 /** undefined: it is not there, or its page of the file cannot be read. */
@@ -52,7 +51,7 @@ function storedOf({ log }: Data, { group, partition }: Fault, batch: number): Bu
 
 const nothingKnown: Damage = { explanation: '', firstSequence: null, lastSequence: null, transactions: [] };
 
-function oneBit(group: string, stored: Buffer, covered: number, position: number): Damage {
+function oneBit(group: string, stored: Buffer, position: number): Damage {
   const byte = Math.floor(position / 8);
   const mended = Buffer.from(stored);
   mended.writeUInt8(mended.readUInt8(byte) ^ (1 << (position % 8)), byte);
@@ -62,31 +61,29 @@ function oneBit(group: string, stored: Buffer, covered: number, position: number
   }
   let index = 0;
   for (let at = headerBytes; at < byte; at += 1) if (mended[at] === newline) index += 1;
-  const line = linesOf(mended, covered)[index] ?? '';
-  const sequence = Number(mended.readBigUInt64LE(40)) + index;
+  const { firstSequence, records } = unprovenIn(mended)!;
+  const sequence = firstSequence + index;
   const explanation = `${where}, in the record of sequence ${sequence}; all others in the batch are as they were`;
   return {
     explanation,
     firstSequence: sequence,
     lastSequence: sequence,
-    transactions: transactionsIn(group, [line]),
+    transactions: transactionsIn(group, records.slice(index, index + 1)),
   };
 }
 
 /** The header itself may be wrong: its first sequence is not believed. */
-function manyBits(group: string, stored: Buffer, covered: number): Damage {
+function manyBits(group: string, { records }: UnprovenBatch): Damage {
   const explanation = 'more than one bit changed; these transactions can still be read in it';
-  return { ...nothingKnown, explanation, transactions: transactionsIn(group, linesOf(stored, covered)) };
+  return { ...nothingKnown, explanation, transactions: transactionsIn(group, records) };
 }
 
-function outOfPlace(group: string, stored: Buffer, covered: number): Damage {
-  const firstSequence = Number(stored.readBigUInt64LE(40));
-  const lines = linesOf(stored, covered);
+function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBatch): Damage {
   return {
-    explanation: `the bytes are whole: they say they are batch ${stored.readBigUInt64LE(32)} from sequence ${firstSequence}`,
+    explanation: `the bytes are whole: they say they are batch ${batch} from sequence ${firstSequence}`,
     firstSequence,
-    lastSequence: firstSequence + lines.length - 1,
-    transactions: transactionsIn(group, lines),
+    lastSequence: firstSequence + records.length - 1,
+    transactions: transactionsIn(group, records),
   };
 }
 
@@ -95,7 +92,7 @@ function missing(data: Data, fault: Fault): Damage {
   const { group, partition, batch, sequence } = fault;
   const { views } = data;
   const next = nextStored(data, fault, batch);
-  const lastSequence = next === null ? Number.MAX_SAFE_INTEGER : Number(next.readBigUInt64LE(40)) - 1;
+  const lastSequence = next === null ? Number.MAX_SAFE_INTEGER : next.firstSequence - 1;
   const transactions: string[] = [];
   if (views !== null && group === 'accounts') {
     for (const { table, value } of views.rows(group, partition)) {
@@ -118,11 +115,12 @@ function missing(data: Data, fault: Fault): Damage {
 }
 
 /** The first after `batch` that is there; null: none is, or where the log ends cannot be read. */
-function nextStored(data: Data, fault: Fault, batch: number): Buffer | null {
+function nextStored(data: Data, fault: Fault, batch: number): UnprovenBatch | null {
   const last = lastBatchOf(data, fault);
   for (let number = batch + 1; number <= last; number += 1) {
     const stored = storedOf(data, fault, number);
-    if (stored !== undefined && stored.length >= headerBytes + trailerBytes) return stored;
+    const said = stored === undefined ? null : unprovenIn(stored);
+    if (said !== null) return said;
   }
   return null;
 }
@@ -134,10 +132,6 @@ function lastBatchOf({ log }: Data, { group, partition }: Fault): number {
     if (error instanceof LogCorruption) return 0;
     throw error;
   }
-}
-
-function linesOf(bytes: Buffer, covered: number): string[] {
-  return bytes.toString('utf8', headerBytes, covered).split('\n').slice(0, -1);
 }
 
 /** Of the lines that can still be read. */
@@ -168,30 +162,14 @@ function heardIn(record: WebhookRecord): string[] {
   return record.type === 'EventsTaken' ? record.events.map(({ transactionId }) => transactionId) : [];
 }
 
-// --- CRC32C ----------------------------------------------------------------------------------------------------------------
-
-/** Castagnoli, bits reversed. */
+/** Of CRC32C: Castagnoli's, bits reversed. */
 const polynomial = 0x82_f6_3b_78;
-
-/** By the book, a bit at a time: for the few batches that are damaged. */
-function crc32cOf(bytes: Buffer): number {
-  let crc = 0xff_ff_ff_ff;
-  for (const byte of bytes) {
-    crc ^= byte;
-    for (let bit = 0; bit < 8; bit += 1) crc = step(crc);
-  }
-  return (crc ^ 0xff_ff_ff_ff) >>> 0;
-}
-
-function step(crc: number): number {
-  return (crc >>> 1) ^ ((crc & 1) === 1 ? polynomial : 0);
-}
 
 /** The bit whose turning changes the sum by `syndrome`, counted from the first byte's lowest; null: no single one. */
 function turnedBit(syndrome: number, bits: number): number | null {
   let effect = 1;
   for (let fromEnd = 1; fromEnd <= bits; fromEnd += 1) {
-    effect = step(effect);
+    effect = (effect >>> 1) ^ ((effect & 1) === 1 ? polynomial : 0);
     if (effect >>> 0 === syndrome) return bits - fromEnd;
   }
   return null;
