@@ -3,7 +3,7 @@
 
 import { placesNoted } from '../data-directory/identity.ts';
 import { LIMITS } from '../limits.ts';
-import { damageOf } from './damage.ts';
+import { type Explanation, explainFault } from './explain-fault.ts';
 import { type Data, uncountedViews, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
 import { isChosenBy, ViewsUnreadable } from '../../wal/tools/partitions.ts';
@@ -86,7 +86,7 @@ async function withDomain(
   absent: readonly PartitionName[],
 ): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
-  const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
+  const explained = faults.map((fault) => ({ ...fault, ...explainFault(data, fault) }));
   const { audits, unaudited } = await auditAll(data, partitions);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
@@ -137,7 +137,7 @@ async function auditAll({ views }: Data, partitions: readonly PartitionName[]): 
   return { audits, unaudited };
 }
 
-function faultLines(fault: Fault & ReturnType<typeof damageOf>): string[] {
+function faultLines(fault: Fault & Explanation): string[] {
   const { explanation, transactions } = fault;
   const named = transactions.slice(0, LIMITS.logToolTransactionsNamedMax);
   const hidden = transactions.length - named.length;

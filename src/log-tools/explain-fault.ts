@@ -10,7 +10,7 @@ import { type Data, groupOf, groups } from './data.ts';
 import { headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
-export interface Damage {
+export interface Explanation {
   /** For a person. */
   readonly explanation: string;
   /** The records at fault, as far as it can be told; both null when it cannot. */
@@ -21,7 +21,7 @@ export interface Damage {
 
 const newline = 0x0a;
 
-export function damageOf(data: Data, fault: Fault): Damage {
+export function explainFault(data: Data, fault: Fault): Explanation {
   const { group, batch } = fault;
   if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
   const stored = storedOf(data, fault, batch);
@@ -49,9 +49,14 @@ function storedOf({ log }: Data, { group, partition }: Fault, batch: number): Bu
   }
 }
 
-const nothingKnown: Damage = { explanation: '', firstSequence: null, lastSequence: null, transactions: [] };
+const nothingKnown: Explanation = {
+  explanation: '',
+  firstSequence: null,
+  lastSequence: null,
+  transactions: [],
+};
 
-function oneBit(group: string, stored: Buffer, position: number): Damage {
+function oneBit(group: string, stored: Buffer, position: number): Explanation {
   const byte = Math.floor(position / 8);
   const mended = Buffer.from(stored);
   mended.writeUInt8(mended.readUInt8(byte) ^ (1 << (position % 8)), byte);
@@ -73,12 +78,12 @@ function oneBit(group: string, stored: Buffer, position: number): Damage {
 }
 
 /** The header itself may be wrong: its first sequence is not believed. */
-function manyBits(group: string, { records }: UnprovenBatch): Damage {
+function manyBits(group: string, { records }: UnprovenBatch): Explanation {
   const explanation = 'more than one bit changed; these transactions can still be read in it';
   return { ...nothingKnown, explanation, transactions: transactionsIn(group, records) };
 }
 
-function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBatch): Damage {
+function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBatch): Explanation {
   return {
     explanation: `the bytes are whole: they say they are batch ${batch} from sequence ${firstSequence}`,
     firstSequence,
@@ -88,7 +93,7 @@ function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBa
 }
 
 /** The checkpoint knows what was last changed by a record that is lost. */
-function missing(data: Data, fault: Fault): Damage {
+function missing(data: Data, fault: Fault): Explanation {
   const { group, partition, batch, sequence } = fault;
   const { views } = data;
   const next = nextStored(data, fault, batch);
