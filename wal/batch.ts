@@ -25,9 +25,12 @@ export const emptyHash: Buffer = Buffer.alloc(hashBytes);
 export const emptyTip: Tip = { batch: 0, sequence: 0, epoch: 0, timeMs: 0, hash: emptyHash };
 
 /** Of a log. */
-interface LogPlace extends PartitionName {
-  /** 0: not known. */
+export interface BatchPlace extends PartitionName {
   readonly batch: number;
+}
+
+/** `batch` 0: not known. */
+export interface LogPlace extends BatchPlace {
   /** The first at fault; 0: not known. */
   readonly sequence: number;
 }
@@ -70,16 +73,9 @@ export class LogRewritten extends LogCorruption {
   }
 }
 
-export interface BatchToEncode {
-  readonly group: string;
-  readonly partition: number;
-  readonly batch: number;
-  readonly epoch: number;
-  readonly firstSequence: number;
-  readonly records: readonly string[];
+export interface BatchToEncode extends Omit<Batch, 'hash' | 'bytes'> {
   /** UTF-8 bytes of the records, without their newlines. */
   readonly recordsBytes: number;
-  readonly timeMs: number;
   readonly previousHash: Buffer;
 }
 
@@ -124,14 +120,7 @@ function writePayload(bytes: Buffer, records: readonly string[], payloadBytes: n
   if (written !== payloadBytes) throw new Error(`payload has ${written} bytes, not ${payloadBytes}`);
 }
 
-/** Where a batch was found; what its header must say. */
-export interface BatchPlace {
-  readonly group: string;
-  readonly partition: number;
-  readonly batch: number;
-}
-
-/** Checks everything that a batch says of itself: place, lengths, CRC, count. Throws LogCorruption. `bytes` is kept by
+/** Checks everything that a batch says of itself: that it is the one of its `place`, lengths, CRC, count. Throws LogCorruption. `bytes` is kept by
  *  the result: it must not be reused. */
 export function decodeBatch(bytes: Buffer, place: BatchPlace): Batch {
   let sequence = 0;

@@ -6,6 +6,7 @@
 // in every transaction of the writer's: only what is wrong with a batch and the one before it in one read transaction is damage.
 import {
   assertPlace,
+  type BatchPlace,
   checkFollows,
   decodeBatch,
   emptyTip,
@@ -234,7 +235,7 @@ export class LogReader {
   }
 
   /** What to throw instead: LMDB's own words say neither which file it is nor what lies there. */
-  #pageFault(error: unknown, at: (PartitionName & { readonly batch: number }) | null): unknown {
+  #pageFault(error: unknown, at: BatchPlace | null): unknown {
     if (!isPageFault(error)) return error;
     this.refresh();
     const problem = `it lies in a damaged page of ${fileOf(this.database)} (${pageFaultText(error)})`;

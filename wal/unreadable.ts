@@ -3,11 +3,11 @@
 // one that may end (src/damage/files-proof.ts), and noted here; whoever opens the files afterwards is told of it as of any
 // other damage, and reads the rest.
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+import type { BatchPlace } from './batch.ts';
 import type { PartitionName } from './types.ts';
 
-export interface UnreadablePlace extends PartitionName {
-  /** From this batch on; 0: not even where the partition begins can be read. */
-  readonly batch: number;
+/** From its batch on; 0: not even where the partition begins can be read. */
+export interface UnreadablePlace extends BatchPlace {
   /** How the process ended that read it: "SIGBUS", say. */
   readonly ending: string;
 }

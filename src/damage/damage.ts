@@ -1,11 +1,10 @@
 // A LogCorruption on its way between threads, where an error would lose its class.
 
-import { LogCorruption } from '../../wal/batch.ts';
+import { LogCorruption, type LogPlace } from '../../wal/batch.ts';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 
-export interface Damage extends PartitionPlace {
-  readonly batch: number;
-  readonly sequence: number;
+export interface Damage extends LogPlace, PartitionPlace {
+  readonly group: GroupName;
   readonly problem: string;
 }
 

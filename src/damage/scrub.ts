@@ -10,8 +10,10 @@ import { Unread } from './unread.ts';
 
 const PROGRAM = new URL('scrub-process.ts', import.meta.url);
 
+type Place = Omit<Damage, 'problem'>;
+
 /** What a scrub says: which batch is read next, or what is damaged. */
-type Said = ({ readonly type: 'place' } & Omit<Damage, 'problem'>) | ({ readonly type: 'damage' } & Damage);
+type Said = ({ readonly type: 'place' } & Place) | ({ readonly type: 'damage' } & Damage);
 
 export class Scrub {
   readonly #directory: string;
@@ -72,7 +74,7 @@ export class Scrub {
     const { signal } = this.#stopping;
     const unread = new Unread(names);
     while (unread.names.length > 0) {
-      let at: Omit<Damage, 'problem'> | null = null;
+      let at: Place | null = null;
       const onSaid = (said: Said): void => {
         if (said.type === 'damage') this.#onDamage(said);
         else at = said;
@@ -83,7 +85,7 @@ export class Scrub {
       });
       if (ending === null || signal.aborted) return;
       // Assigned in what was called meanwhile.
-      const place = at as Omit<Damage, 'problem'> | null;
+      const place = at as Place | null;
       if (!isDamaged || place === null) {
         throw new Error(`the process that reads the log has ended: ${ending}`);
       }

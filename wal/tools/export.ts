@@ -3,7 +3,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { emptyTip, tipAt } from '../batch.ts';
+import { type BatchPlace, emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { hasLog } from '../lmdb.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
@@ -375,7 +375,7 @@ function assertMeets(source: SegmentDirectory, log: WriteAheadLog, name: Partiti
   throw differing(source, { ...name, batch: before.batch });
 }
 
-function differing({ path }: SegmentDirectory, place: PartitionName & { readonly batch: number }): Error {
+function differing({ path }: SegmentDirectory, place: BatchPlace): Error {
   return new Error(`${nameOf(place)}: batch ${place.batch} of ${path} differs from the log's`);
 }
 

@@ -6,6 +6,7 @@ import {
   emptyHash,
   emptyTip,
   LogCorruption,
+  type LogPlace,
   LogRewritten,
   tipAt,
 } from '../batch.ts';
@@ -25,12 +26,7 @@ import {
 import { BATCHES_A_BREATH, breathe } from './priority.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
-export interface Fault {
-  readonly group: string;
-  readonly partition: number;
-  readonly batch: number;
-  /** First sequence at fault, as far as it can be told. */
-  readonly sequence: number;
+export interface Fault extends LogPlace {
   readonly problem: string;
 }
 
