@@ -12,7 +12,7 @@ import {
   partitionsProblem,
   readIdentity,
 } from '../data-directory/identity.ts';
-import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
+import { groupNamed, groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, LogUnsearchable, untilUnchanged } from '../../wal/log-reader.ts';
 import { withReader, withViews } from '../../wal/tools/partitions.ts';
@@ -117,9 +117,7 @@ export function partitionOfAccount(data: Data, accountId: string): number {
 }
 
 export function groupOf(name: string): HostedGroup {
-  const group = groups.find((each) => each.name === name);
-  if (group === undefined) throw new Error(`this program knows no group "${name}"`);
-  return group;
+  return groupNamed(groups, name);
 }
 
 /** Every record of every group has its time. */

@@ -8,7 +8,13 @@ import { accountLines, reportAccount } from './account-report.ts';
 import { assertAccountId, type Data, groupOf, groups, partitionOfAccount, withData } from './data.ts';
 import { storyOf } from './story.ts';
 import { storyLines } from './story-text.ts';
-import { assertShownAlone, batchAt, batchWith, inspect as inspectLog } from '../../wal/tools/inspect.ts';
+import {
+  assertShownAlone,
+  batchAt,
+  batchWith,
+  headerOf,
+  inspect as inspectLog,
+} from '../../wal/tools/inspect.ts';
 import { chosen, timeText } from '../../wal/tools/partitions.ts';
 import {
   assertGoesBeside,
@@ -98,26 +104,14 @@ async function showRecords(data: Data, input: ToolInput): Promise<ToolResult> {
   const { values } = input;
   const [name, ...others] = chosen(data.log.partitionNames(), values);
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
-  const { group, partition } = name;
   const sequence = ordinalOf(values, 'sequence');
   const number = ordinalOf(values, 'batch');
   const batch =
     number === undefined ? batchWith(data.log, name, sequence ?? 0) : batchAt(data.log, name, number);
-  const { epoch, firstSequence, records, timeMs, hash, bytes } = batch;
-  const decoded = records
-    .map((line, index) => ({ sequence: firstSequence + index, record: recordOf(group, line) }))
+  const decoded = batch.records
+    .map((line, index) => ({ sequence: batch.firstSequence + index, record: recordOf(name.group, line) }))
     .filter((one) => sequence === undefined || one.sequence === sequence);
-  const header = {
-    group,
-    partition,
-    batch: batch.batch,
-    epoch,
-    firstSequence,
-    count: records.length,
-    time: timeText(timeMs),
-    bytes: bytes.length,
-    hash: hash.toString('hex'),
-  };
+  const header = headerOf(batch);
   return {
     sound: true,
     report: { ...header, records: decoded },

@@ -5,7 +5,6 @@ import { platformGroup } from '../../actors/platform/group.ts';
 import type { Group } from '../../actors/runtime/group.ts';
 import type { WebhookPolicy } from '../../actors/webhooks/decide.ts';
 import { createWebhooksGroup, WebhooksLogic } from '../../actors/webhooks/group.ts';
-import type { GroupName } from '../bus/bus.ts';
 import { assert } from '../domain/assert.ts';
 import type { Policy } from '../domain/policy.ts';
 
@@ -26,9 +25,9 @@ export function groupsWithLog(policies: GroupPolicies): readonly HostedGroup[] {
   ] as unknown as HostedGroup[];
 }
 
-export function groupNamed(groups: readonly HostedGroup[], name: GroupName): HostedGroup {
+export function groupNamed(groups: readonly HostedGroup[], name: string): HostedGroup {
   const group = groups.find((each) => each.name === name);
-  if (group === undefined) throw new Error(`no group "${name}" has a log`);
+  if (group === undefined) throw new Error(`this program knows no group "${name}"`);
   return group;
 }
 

@@ -168,7 +168,7 @@ function absent({ group, partition }: PartitionName, what: string): UsageError {
   return new UsageError(`${nameOf({ group, partition })} has no ${what}: inspect ${place} says what it has`);
 }
 
-function headerOf(batch: Batch) {
+export function headerOf(batch: Batch) {
   return {
     group: batch.group,
     partition: batch.partition,
