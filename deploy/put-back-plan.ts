@@ -5,8 +5,7 @@
 
 import { LIMITS } from '../src/limits.ts';
 import type { LeaseEntry } from '../src/nats/lease-table.ts';
-import { batchAt } from '../src/nats/stream-batches.ts';
-import type { StreamPartition } from '../src/nats/stream-batches.ts';
+import { batchAt, type StreamPartition } from '../src/nats/stream-places.ts';
 import { hasStream } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { tipAt } from '../wal/batch.ts';

@@ -13,9 +13,8 @@ import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { natsProblem } from '../src/nats/nats-problem.ts';
 import { readSnapshot } from '../src/nats/snapshots.ts';
-import { batchesAfter, firstBatchOf } from '../src/nats/stream-batches.ts';
-import type { StreamPartition } from '../src/nats/stream-batches.ts';
-import { removeUpTo, sequenceOf } from '../src/nats/stream-trim.ts';
+import { batchesAfter } from '../src/nats/stream-batches.ts';
+import { firstBatchOf, sequenceOf, type StreamPartition } from '../src/nats/stream-places.ts';
 import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { emptyTip } from '../wal/batch.ts';
@@ -261,4 +260,9 @@ function notTheStreams(place: StreamPartition, { batch }: Tip, { path }: Segment
   return new Error(
     `${nameOf(place)}: batch ${batch} of ${path} is not the stream's: it is of another cluster`,
   );
+}
+
+/** For good. */
+async function removeUpTo({ link, group, partition }: StreamPartition, sequence: number): Promise<void> {
+  await link.manager.streams.purge(logStream(group, partition), { seq: sequence + 1 });
 }

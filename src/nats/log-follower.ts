@@ -16,11 +16,9 @@ import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { firstBatchIn } from './stream-batches.ts';
-import type { StreamPartition } from './stream-batches.ts';
+import { firstBatchIn, sequenceOf, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
-import { sequenceOf } from './stream-trim.ts';
 import { lastSequenceOf } from './streams.ts';
 import { logStream } from './subjects.ts';
 

@@ -7,7 +7,7 @@ import { emptyTip } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import { LIMITS } from '../limits.ts';
 import { batchesAfter } from './stream-batches.ts';
-import type { StreamPartition } from './stream-batches.ts';
+import type { StreamPartition } from './stream-places.ts';
 
 /** Resolves when the log begins with batch 1. Nobody else may write it meanwhile. */
 export async function readHistory(place: StreamPartition, log: WriteAheadLog): Promise<void> {

@@ -20,7 +20,7 @@ import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { chunksOf, ChunkSender, storedChunks } from './snapshot-chunks.ts';
 import { SNAPSHOT_FORMAT, SnapshotReader, snapshotLines } from './snapshot-format.ts';
-import type { StreamPartition } from './stream-batches.ts';
+import type { StreamPartition } from './stream-places.ts';
 import { hasMessages, hasStream, makeSnapshotBucket } from './streams.ts';
 import { partitionKey, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
 

@@ -12,7 +12,7 @@ import type { NatsLink } from './connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { pause } from '../pause.ts';
 import { Refusals } from './refusals.ts';
-import { lastWhere } from './stream-batches.ts';
+import { lastWhere } from './stream-places.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { logStream } from './subjects.ts';

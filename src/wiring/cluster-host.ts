@@ -22,7 +22,7 @@ import { type EndOfLog, LogDiverged, type LogFollowerOptions } from '../nats/log
 import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
-import { misses } from '../nats/stream-batches.ts';
+import { misses } from '../nats/stream-places.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';

@@ -6,7 +6,7 @@ import type { Message, Reply } from '../../src/bus/bus.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
-import { batchAt } from '../../src/nats/stream-batches.ts';
+import { batchAt } from '../../src/nats/stream-places.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';

@@ -5,9 +5,13 @@ import type { Test } from 'tap';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
-import { batchAt, firstBatchOf, misses } from '../../src/nats/stream-batches.ts';
-import type { StreamPartition } from '../../src/nats/stream-batches.ts';
-import { sequenceOf } from '../../src/nats/stream-trim.ts';
+import {
+  batchAt,
+  firstBatchOf,
+  misses,
+  sequenceOf,
+  type StreamPartition,
+} from '../../src/nats/stream-places.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { AsyncStreamReplica, Fenced, StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';

@@ -10,7 +10,7 @@ import { LeaseTable } from '../../src/nats/lease-table.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
-import { batchAt } from '../../src/nats/stream-batches.ts';
+import { batchAt } from '../../src/nats/stream-places.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { LEASE_STREAM, logStream, logSubject } from '../../src/nats/subjects.ts';
 import { WriteAheadLog } from '../../wal/log.ts';

@@ -5,7 +5,7 @@ import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
-import { batchAt } from '../../src/nats/stream-batches.ts';
+import { batchAt } from '../../src/nats/stream-places.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import { batchAfter, link, partitionMaker } from './adapters.ts';

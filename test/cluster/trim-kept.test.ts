@@ -10,10 +10,9 @@ import { streamTools } from '../../deploy/stream-tools.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
-import { firstBatchOf } from '../../src/nats/stream-batches.ts';
+import { firstBatchOf } from '../../src/nats/stream-places.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
-import { removeUpTo } from '../../src/nats/stream-trim.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
@@ -181,7 +180,7 @@ t.test('an archive that cannot go on with a partition goes on with the others', 
   cpSync(archive, other, { recursive: true });
   t.equal((await add('--partition', '12')).status, 0);
   for (const log of [trimmed, kept]) await writeTo(log, 6);
-  await removeUpTo({ link: nats, group: 'accounts', partition: 11 }, 5);
+  await nats.manager.streams.purge(logStream('accounts', 11), { seq: 6 });
   const { status, out } = await add();
   t.equal(status, 1);
   t.match(out, /^accounts.12: sequences 5 to 10/m);
@@ -220,7 +219,7 @@ t.test('what webhooks have not read stays', async (t) => {
   await snapshotAt(log, [{ table: 'cursor', key: 'upstream', value: String(sequenceAt(BEFORE) - 1) }]);
   t.strictSame(await trim(archive, 1), { first: 1, last: 0, why: why(sequenceAt(BEFORE) - 1) });
   t.equal(await firstOf(1), 1);
-  await removeUpTo({ link: nats, group: 'webhooks', partition: 1 }, log.tip.batch);
+  await nats.manager.streams.purge(logStream('webhooks', 1), { seq: log.tip.batch + 1 });
   log.append(taken(sequenceAt(BEFORE)));
   await log.drained();
   t.hasStrict(
