@@ -15,7 +15,7 @@ import { LIMITS } from '../limits.ts';
 import { listen, publish, type Listening } from './connection.ts';
 import { isQuery } from './repeatable.ts';
 import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
-import { readCommands, replyLine } from './wire.ts';
+import { NOT_OWNER, readCommands, replyLine, UNAVAILABLE, UNKNOWN } from './wire.ts';
 import type { OnWireReply, WireReply } from './wire.ts';
 
 /** `inbox` decides and replies; `holds` is asked before anything that is not durable is said. */
@@ -228,7 +228,3 @@ export class NatsBusServer {
 function isTooLong(body: string): boolean {
   return body.length * 3 > LIMITS.busReplyBytesMax && Buffer.byteLength(body) > LIMITS.busReplyBytesMax;
 }
-
-const NOT_OWNER: WireReply = { type: 'not_owner' };
-const UNAVAILABLE: WireReply = { type: 'unavailable' };
-const UNKNOWN: WireReply = { type: 'unknown' };

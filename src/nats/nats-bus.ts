@@ -23,7 +23,7 @@ import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
 import { TimerWheel } from './timer-wheel.ts';
-import { commandLine, readReplies } from './wire.ts';
+import { commandLine, NOT_OWNER, readReplies, UNAVAILABLE, UNKNOWN } from './wire.ts';
 import type { WireReply } from './wire.ts';
 
 interface Lane {
@@ -119,7 +119,7 @@ export class NatsBus implements Bus {
   send(group: GroupName, partition: number, message: Message, onReply: OnReply): void {
     const isFull =
       this.#requests.size >= LIMITS.busRequestsOpenMax || this.#characters >= LIMITS.busCharactersOpenMax;
-    if (this.#closed || isFull) return onReply({ type: 'unavailable' });
+    if (this.#closed || isFull) return onReply(UNAVAILABLE);
     const request: Request = {
       id: ++this.#lastId,
       lane: this.#lane(group, partition),
@@ -237,7 +237,7 @@ export class NatsBus implements Bus {
       const number = Number(message.subject.slice(this.#replyPrefix.length));
       const carried = this.#sent.get(number) ?? [];
       for (let i = 0; i < carried.length; i += 2) {
-        this.#onReply(carried[i] ?? 0, carried[i + 1] ?? 0, NO_OWNER);
+        this.#onReply(carried[i] ?? 0, carried[i + 1] ?? 0, NOT_OWNER);
       }
       return;
     }
@@ -254,7 +254,7 @@ export class NatsBus implements Bus {
     switch (reply.type) {
       case 'rejected': {
         const isKnown = !request.uncertain || provesNothingDone(request.message, reply.rejection);
-        return this.#finish(request, isKnown ? reply : { type: 'unknown' });
+        return this.#finish(request, isKnown ? reply : UNKNOWN);
       }
       case 'unavailable':
         if (!request.uncertain) return this.#finish(request, reply);
@@ -324,7 +324,7 @@ export class NatsBus implements Bus {
   }
 
   #giveUp(request: Request): void {
-    this.#finish(request, { type: request.open || request.uncertain ? 'unknown' : 'unavailable' });
+    this.#finish(request, request.open || request.uncertain ? UNKNOWN : UNAVAILABLE);
   }
 
   #finish(request: Request, reply: Reply): void {
@@ -339,5 +339,3 @@ function beginAttempt(request: Request, epoch: number): void {
   request.epoch = epoch;
   request.open = true;
 }
-
-const NO_OWNER: WireReply = { type: 'not_owner' };

@@ -12,6 +12,7 @@
 
 import type { Message, Reply } from '../bus/bus.ts';
 import { ERROR_CODES, type Rejection } from '../domain/error-code.ts';
+import { fieldsIn } from './fields-in.ts';
 
 /** What an owner can say; `not_owner`: nothing was decided, and nothing will be, of this attempt. */
 export type WireReply = Reply | { readonly type: 'not_owner' };
@@ -19,9 +20,9 @@ export type WireReply = Reply | { readonly type: 'not_owner' };
 export type OnCommand = (id: number, attempt: number, message: Message) => void;
 export type OnWireReply = (id: number, attempt: number, reply: WireReply) => void;
 
-const UNAVAILABLE = { type: 'unavailable' } as const;
-const NOT_OWNER = { type: 'not_owner' } as const;
-const UNKNOWN = { type: 'unknown' } as const;
+export const UNAVAILABLE = { type: 'unavailable' } as const;
+export const NOT_OWNER = { type: 'not_owner' } as const;
+export const UNKNOWN = { type: 'unknown' } as const;
 /** Its type is of no group: it is answered, and counted, like one of a later version. */
 const UNREADABLE: Message = { type: '', deadline: 0 };
 
@@ -36,7 +37,7 @@ export function readCommands(text: string, onCommand: OnCommand): void {
 }
 
 function messageFrom(text: string): Message {
-  const message = objectFrom(text) as Partial<Message>;
+  const message = fieldsIn<Message>(text);
   const { type, deadline } = message;
   return typeof type === 'string' && typeof deadline === 'number' ? (message as Message) : UNREADABLE;
 }
@@ -84,19 +85,9 @@ function replyFrom(code: string, rest: string): WireReply {
 
 /** Why it was refused cannot be told with a code that is not known here; that nothing was decided can. */
 function rejectionFrom(text: string): WireReply {
-  const rejection = objectFrom(text) as Partial<Rejection>;
+  const rejection = fieldsIn<Rejection>(text);
   if (rejection.code === undefined || !Object.hasOwn(ERROR_CODES, rejection.code)) return UNAVAILABLE;
   return { type: 'rejected', rejection: rejection as Rejection };
-}
-
-/** One without fields where there is none. */
-function objectFrom(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value : {};
-  } catch {
-    return {};
-  }
 }
 
 type OnLine = (id: number, attempt: number, start: number, end: number) => void;
