@@ -1,6 +1,7 @@
 // What must be true after a load: what was acknowledged exists, what was sent again is answered as before, and all money
 // adds up. Checks say what they saw; they never throw because of it.
 
+import { severalAtOnce } from '../deploy/several-at-once.ts';
 import type { Check, Load } from './result.ts';
 import { parseApiKey } from '../src/http/api-key.ts';
 import { sendOnce } from './load/send-once.ts';
@@ -29,7 +30,7 @@ export async function checkIds(
   const again = all.length - new Set(all.map(({ id }) => id)).size;
   const missing: string[] = [];
   const nameless = all.filter(({ id }) => id === '').length;
-  await eachOf(chosen, async ({ key, id }) => {
+  await severalAtOnce(AT_ONCE, chosen, async ({ key, id }) => {
     const path = id.startsWith('pyt_') ? 'payouts' : 'charges';
     const response = await fetch(`http://${server.host}:${server.port}/v1/${path}/${id}`, {
       headers: { authorization: `Bearer ${key}` },
@@ -56,7 +57,7 @@ export async function checkReplays(
   const creates = createsOf(work, driven).filter((counter) => isSure(driven, counter));
   const chosen = spread(creates, countMax);
   const wrong: string[] = [];
-  await eachOf(chosen, async (counter) => {
+  await severalAtOnce(AT_ONCE, chosen, async (counter) => {
     const { status, replayed } = await sendOnce(server, maker, counter);
     if (status !== 201 || !replayed) wrong.push(`request ${counter}: ${status}`);
   });
@@ -97,7 +98,7 @@ export async function checkListed(server: Server, all: readonly Done[]): Promise
   }));
   const byPrefix = new Map(loads.map((load) => [load.work.prefix, load]));
   const wrong: string[] = [];
-  await eachOf([...new Set(loads.flatMap(({ keys }) => keys))], async (key) => {
+  await severalAtOnce(AT_ONCE, [...new Set(loads.flatMap(({ keys }) => keys))], async (key) => {
     for await (const reference of newestReferences(server, key, wrong)) {
       const split = reference.lastIndexOf('-');
       const load = byPrefix.get(reference.slice(0, split));
@@ -153,7 +154,7 @@ interface Page {
 export async function checkTrialBalances(service: Service, keysFile: string): Promise<Check> {
   const keys = spread(linesOf(keysFile), ACCOUNTS_BALANCED);
   const wrong: string[] = [];
-  await eachOf(keys, async (key) => {
+  await severalAtOnce(AT_ONCE, keys, async (key) => {
     const { accountId } = parseApiKey(key)!;
     const path = `/accounts/${accountId}/trial_balance`;
     const { data } = (await service.operator('GET', path)) as { data: { currency: string; sum: string }[] };
@@ -200,14 +201,6 @@ export function spread<Item>(items: readonly Item[], countMax: number): Item[] {
     { length: countMax },
     (_, n) => items[Math.floor(((n + 1) * items.length) / countMax) - 1]!,
   );
-}
-
-async function eachOf<Item>(items: readonly Item[], look: (item: Item) => Promise<void>): Promise<void> {
-  let next = 0;
-  const one = async (): Promise<void> => {
-    while (next < items.length) await look(items[next++]!);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, one));
 }
 
 function first(problems: readonly string[]): string {

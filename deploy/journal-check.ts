@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { LEDGER_ACCOUNTS, type LedgerAccount } from '../src/domain/ledger.ts';
 import { pause } from '../src/pause.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
+import { severalAtOnce } from './several-at-once.ts';
 
 /** How often a call is tried, and how long the first pause in between is, ms: each further one is as much longer. */
 const TRIES_MAX = 8;
@@ -18,8 +19,8 @@ const SETTLE_TRIES_MAX = 60;
 const SETTLE_MS = 500;
 /** How often the entries of an account are read that changes meanwhile. */
 const READ_TRIES_MAX = 10;
-/** Transactions read at once. */
-const PARALLEL = 16;
+/** Transactions. */
+const READ_AT_ONCE = 16;
 const FINAL_STATUSES = new Set(['SUCCESSFUL', 'FAILED', 'REVERSED']);
 
 export interface JournalEntry {
@@ -177,7 +178,7 @@ async function readEntries(
 ): Promise<{ sums: Map<string, bigint>; findings: string[] }> {
   const findings: string[] = [];
   const sums = new Map<string, bigint>();
-  await inParallel(transactions, async ({ id }) => {
+  await severalAtOnce(READ_AT_ONCE, transactions, async ({ id }) => {
     const { transaction, ledger } = await merchantGet<Detail>(service, secretKey, `/v1/transactions/${id}`);
     const totals = new Map<string, bigint>();
     for (const entry of ledger) {
@@ -371,15 +372,6 @@ async function get(
     }
     await pause(RETRY_MS * tries);
   }
-}
-
-async function inParallel<Item>(items: readonly Item[], act: (item: Item) => Promise<void>): Promise<void> {
-  const left = items.values();
-  await Promise.all(
-    Array.from({ length: PARALLEL }, async () => {
-      for (const item of left) await act(item);
-    }),
-  );
 }
 
 function add(sums: Map<string, bigint>, key: string, amount: bigint): void {

@@ -20,6 +20,7 @@ import { LogEnds } from './log-ends.ts';
 import { withLeases, withLink } from './operator-link.ts';
 import { planOf } from './put-back-plan.ts';
 import type { Plan, Writing } from './put-back-plan.ts';
+import { severalAtOnce } from './several-at-once.ts';
 import { nameOf, type PartitionName } from '../wal/types.ts';
 import type { PartitionPlace } from '../src/bus/bus.ts';
 
@@ -127,12 +128,9 @@ async function putBack(all: PutBack, { values, progress }: ToolInput): Promise<T
   );
   const onWritten = (bytes: number): void => progress.add(1, bytes);
   // In a stream one batch is on its way at a time, so that each is known to stand in its place: several streams at once.
-  const lines = Array.from({ length: LIMITS.takeOversMax }, async () => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      written.push({ name: next.name, plan: await writeOrTell(all, next, values, onWritten) });
-    }
+  await severalAtOnce(LIMITS.takeOversMax, left, async (next) => {
+    written.push({ name: next.name, plan: await writeOrTell(all, next, values, onWritten) });
   });
-  await Promise.all(lines);
   const order = (one: Planned): number => all.names.indexOf(one.name);
   return resultOf(
     all,
@@ -256,10 +254,8 @@ async function changeLease(
 function resultOf({ log, ends }: PutBack, planned: readonly Planned[], written: boolean): ToolResult {
   const rows = planned.map(({ name, plan }) => {
     if (plan.type !== 'writing') return [nameOf(name), `${plan.type}: ${plan.why}`];
-    const { epoch, firstSequence, records } = log.batch(name.group, name.partition, plan.last);
-    const sequence = firstSequence + records.length - 1;
-    const count = countOf(plan);
-    const batches = count === 0 ? 'all there' : `batches ${plan.after + 1} to ${plan.last}`;
+    const { epoch, sequence } = log.tipAt(name.group, name.partition, plan.last);
+    const batches = countOf(plan) === 0 ? 'all there' : `batches ${plan.after + 1} to ${plan.last}`;
     return [nameOf(name), `${batches}, up to epoch ${epoch}, sequence ${sequence}`];
   });
   const sound = planned.every(({ plan }) => plan.type !== 'refused');

@@ -6,6 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startNode, untilReady, type NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { severalAtOnce } from '../../deploy/several-at-once.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import type { Service } from './start-service.ts';
 
@@ -104,18 +105,13 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
 
 async function makeMerchants(api: OperatorApi, count: number): Promise<string[]> {
   const keys: string[] = [];
-  let next = 0;
-  const one = async (): Promise<void> => {
-    while (next < count) {
-      const number = next++;
-      const account = { name: `Bench ${number}`, country: 'UG', live: true, payouts_enabled: true };
-      const { id } = (await api.operator('POST', '/accounts', account)) as { id: string };
-      const app = { name: 'Bench', domain: 'bench.test' };
-      keys.push(
-        ((await api.operator('POST', `/accounts/${id}/apps`, app)) as { secret_key: string }).secret_key,
-      );
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, one));
+  const names = Array.from({ length: count }, (_, number) => `Bench ${number}`);
+  await severalAtOnce(AT_ONCE, names, async (name) => {
+    const account = { name, country: 'UG', live: true, payouts_enabled: true };
+    const { id } = (await api.operator('POST', '/accounts', account)) as { id: string };
+    const app = { name: 'Bench', domain: 'bench.test' };
+    const made = (await api.operator('POST', `/accounts/${id}/apps`, app)) as { secret_key: string };
+    keys.push(made.secret_key);
+  });
   return keys;
 }

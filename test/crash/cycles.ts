@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from '../../deploy/nats-servers.ts';
+import { severalAtOnce } from '../../deploy/several-at-once.ts';
 import { answerTo, get, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom } from '../seed.ts';
 
@@ -51,14 +52,14 @@ export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
       const fresh = await loadUntilKilled(service, random, cycle);
       all.push(...fresh);
       const again = await startProcess(dataDir);
-      await checkEach(again, fresh, faults);
+      await severalAtOnce(CONNECTIONS, fresh, (sent) => checkOne(again, sent, faults));
       // Every other time the service is killed while it recovers pending work, too.
       await again.end(random() < 0.5 ? 'SIGKILL' : 'SIGTERM');
       const answered = all.filter(({ acknowledged }) => acknowledged).length;
       options.onProgress(`cycle ${cycle}/${options.cycles}: ${all.length} sent, ${answered} acknowledged`);
     }
     const last = await startProcess(dataDir);
-    await checkEach(last, all, faults);
+    await severalAtOnce(CONNECTIONS, all, (sent) => checkOne(last, sent, faults));
     await checkMoney(last, all.length, faults);
     const status = await last.end('SIGTERM');
     if (status !== 0) faults.push(`a graceful stop ended with status ${status}`);
@@ -146,14 +147,6 @@ function requestOf(random: () => number, name: string): Sent {
 }
 
 // --- Checks -------------------------------------------------------------------------------------------------------------
-
-async function checkEach(service: ServiceProcess, sent: readonly Sent[], faults: string[]): Promise<void> {
-  let next = 0;
-  const one = async (): Promise<void> => {
-    while (next < sent.length) await checkOne(service, sent[next++]!, faults);
-  };
-  await Promise.all(Array.from({ length: CONNECTIONS }, one));
-}
 
 async function checkOne(service: ServiceProcess, sent: Sent, faults: string[]): Promise<void> {
   const { status, text, replayed } = await answerTo(service, sent.path, sent.key, sent.body);
