@@ -4,7 +4,7 @@
 import { severalAtOnce } from '../deploy/several-at-once.ts';
 import type { Check, Load } from './result.ts';
 import { parseApiKey } from '../src/http/api-key.ts';
-import { sendOnce } from './load/send-once.ts';
+import { getAs, sendOnce } from './load/send-once.ts';
 import { isCreate, kindOf, linesOf, RequestMaker, targetsOf, type Work } from './load/work.ts';
 import type { Driven } from './load/drive.ts';
 import type { Server } from './servers/server.ts';
@@ -32,9 +32,7 @@ export async function checkIds(
   const nameless = all.filter(({ id }) => id === '').length;
   await severalAtOnce(AT_ONCE, chosen, async ({ key, id }) => {
     const path = id.startsWith('pyt_') ? 'payouts' : 'charges';
-    const response = await fetch(`http://${server.host}:${server.port}/v1/${path}/${id}`, {
-      headers: { authorization: `Bearer ${key}` },
-    });
+    const response = await getAs(server, key, `/v1/${path}/${id}`);
     const found = (await response.json()) as { id?: string };
     if (found.id !== id) missing.push(id);
   });
@@ -131,10 +129,9 @@ export async function checkListed(server: Server, all: readonly Done[]): Promise
 
 /** A page that is refused is wrong. */
 async function* newestReferences(server: Server, key: string, wrong: string[]): AsyncGenerator<string> {
-  const url = `http://${server.host}:${server.port}/v1/transactions?limit=${PAGE_ROWS}`;
   let after = '';
   for (;;) {
-    const response = await fetch(url + after, { headers: { authorization: `Bearer ${key}` } });
+    const response = await getAs(server, key, `/v1/transactions?limit=${PAGE_ROWS}${after}`);
     if (!response.ok) {
       wrong.push(`a page of a list: ${response.status} ${await response.text()}`);
       return;

@@ -1,4 +1,4 @@
-// One request of a work, sent by itself: to see an answer, or to send one again.
+// One request by itself: of a work, to see an answer or to send one again; or what a merchant reads.
 
 import type { Server } from '../servers/server.ts';
 import type { RequestMaker } from './work.ts';
@@ -23,4 +23,9 @@ export async function sendOnce(server: Server, maker: RequestMaker, counter: num
   const text = await response.text();
   const replayed = response.headers.get('idempotent-replayed') === 'true';
   return { method, path, status: response.status, replayed, text };
+}
+
+/** As the merchant of that key. */
+export function getAs({ host, port }: Server, key: string, path: string): Promise<Response> {
+  return fetch(`http://${host}:${port}${path}`, { headers: { authorization: `Bearer ${key}` } });
 }

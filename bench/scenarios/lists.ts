@@ -5,7 +5,8 @@
 
 import type { Bench, Prepared, Scenario } from '../bench.ts';
 import { checkAnswers, spread } from '../check.ts';
-import { getText, linesOf, targetsOf } from '../load/work.ts';
+import { getAs } from '../load/send-once.ts';
+import { linesOf, targetsOf } from '../load/work.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { latencyAt, type Check, type Figure, type Load } from '../result.ts';
 import type { Service } from '../servers/start-service.ts';
@@ -126,11 +127,7 @@ interface Page {
 }
 
 async function get(server: Service, key: string, path: string): Promise<Page> {
-  const [, ...lines] = getText(`${server.host}:${server.port}`, path, key).trim().split('\r\n');
-  const headers = lines
-    .map((line) => line.split(': ', 2) as [string, string])
-    .filter(([name]) => name !== 'Host');
-  const response = await fetch(server.baseUrl + path, { headers });
+  const response = await getAs(server, key, path);
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   return (await response.json()) as Page;
 }

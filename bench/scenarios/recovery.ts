@@ -5,6 +5,7 @@ import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench, Prepared, Scenario } from '../bench.ts';
 import { spread } from '../check.ts';
+import { getAs } from '../load/send-once.ts';
 import { linesOf } from '../load/work.ts';
 import { fixed } from '../report/table.ts';
 import { sumOf } from '../measure/metrics.ts';
@@ -86,9 +87,7 @@ async function startOnce(bench: Bench, prepared: Prepared): Promise<Started> {
 function balancesOf(service: Service, { keysFile }: Prepared): Promise<string[]> {
   return Promise.all(
     spread(linesOf(keysFile), KEYS_ASKED).map(async (key) => {
-      const response = await fetch(`${service.baseUrl}/v1/balances`, {
-        headers: { authorization: `Bearer ${key}` },
-      });
+      const response = await getAs(service, key, '/v1/balances');
       const text = await response.text();
       // Two that are refused agree as well.
       if (!response.ok) throw new Error(`/v1/balances: ${response.status} ${text}`);

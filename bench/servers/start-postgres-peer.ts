@@ -19,8 +19,9 @@ import { hashApiKey, parseApiKey } from '../../src/http/api-key.ts';
 import { linesOf } from '../load/work.ts';
 import { startChild } from './child.ts';
 import type { Server } from './server.ts';
+import { startListening } from './start-listening.ts';
 
-const PROGRAM = fileURLToPath(new URL('peer.ts', import.meta.url));
+const PROGRAM = new URL('peer.ts', import.meta.url);
 const SCHEMA = fileURLToPath(new URL('peer.sql', import.meta.url));
 const READY_MS = 60_000;
 /** Of the pool: enough for group commit to find company, few enough not to crowd two cores. */
@@ -46,7 +47,7 @@ export async function startPostgresPeer(directory: string, keysFile: string): Pr
   const data = join(directory, 'postgres');
   mkdirSync(data, { mode: 0o700 });
   if (user !== null) openFor(user, data);
-  const as = user === null ? {} : user;
+  const as = user ?? {};
   const made = spawnSync(
     join(programs, 'initdb'),
     ['-D', data, '-U', 'postgres', '--auth=trust', '--no-locale', '-E', 'UTF8', '--no-sync'],
@@ -71,25 +72,19 @@ export async function startPostgresPeer(directory: string, keysFile: string): Pr
   });
   try {
     load(programs, data, keysFile);
-    const front = await startChild({
-      command: process.execPath,
-      args: [PROGRAM, JSON.stringify({ socketDirectory: data, connections: CONNECTIONS })],
-      env: process.env,
-      cwd: process.cwd(),
-      isReady: (line) => line.startsWith('listening '),
-      readyMs: READY_MS,
+    const front = await startListening('fastify', PROGRAM, {
+      socketDirectory: data,
+      connections: CONNECTIONS,
     });
     return {
+      ...front,
       name: 'Fastify and PostgreSQL',
-      host: '127.0.0.1',
-      port: Number(front.readyLine.split(' ')[1]),
       get processes() {
         const backends = childrenOf(database.pid).map((pid) => ({ name: 'postgres', pid }));
-        return [{ name: 'fastify', pid: front.pid }, { name: 'postgres', pid: database.pid }, ...backends];
+        return [...front.processes, { name: 'postgres', pid: database.pid }, ...backends];
       },
-      readMetrics: null,
       async stop() {
-        await front.end();
+        await front.stop();
         // Immediate: what it holds is thrown away.
         await database.end('SIGQUIT');
       },
