@@ -3,10 +3,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Test } from 'tap';
+import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
 import type { Route, Routes } from '../../src/bus/ownership.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
@@ -15,6 +19,38 @@ import { ViewStore } from '../../wal/views.ts';
 
 export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
   return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);
+}
+
+export interface Nats {
+  readonly servers: NatsServers;
+  /** Of a ledger. */
+  readonly nats: NatsLink;
+  readonly publisher: StreamPublisher;
+  /** Of a writer that is never told to stop; of `accounts` where nothing else is said. */
+  readonly replica: (partition: number, of?: ReplicaOf) => StreamReplica;
+}
+
+interface ReplicaOf {
+  readonly group?: GroupName;
+  readonly offset?: number;
+  /** By which it publishes. */
+  readonly by?: StreamPublisher;
+}
+
+/** A real nats-server, with a link to it and what publishes over that, until `t` ends. */
+export async function startNats(t: Pick<Test, 'teardown'>): Promise<Nats> {
+  const servers = await startNatsServers();
+  const nats = await link(servers.url, 'ledger');
+  const publisher = new StreamPublisher(nats);
+  t.teardown(async () => {
+    publisher.close();
+    await nats.close();
+    await servers.stop();
+  });
+  const { manager } = nats;
+  const replica: Nats['replica'] = (partition, { group = 'accounts', offset = 0, by = publisher } = {}) =>
+    new StreamReplica({ publisher: by, manager, group, partition, offset, mayWrite: () => true });
+  return { servers, nats, publisher, replica };
 }
 
 /** Each call makes the stream of another accounts partition, of one replica, and resolves with its number, from 0 on. */

@@ -11,20 +11,13 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_BUCKET, LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
-import { link } from './adapters.ts';
+import { link, startNats } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
+const { nats, publisher } = await startNats(t);
 await ensureLeaseBucket(nats.manager, 1);
-const publisher = new StreamPublisher(nats);
-t.teardown(async () => {
-  publisher.close();
-  await nats.close();
-  await servers.stop();
-});
 
 async function newTable(t: Test, by: StreamPublisher = publisher): Promise<LeaseTable> {
   const table = new LeaseTable(nats, by, (error) => {

@@ -5,18 +5,12 @@ import { LogFollower } from '../../src/nats/log-follower.ts';
 import { logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
-import { batchAfter, link, partitionMaker, temporaryLog } from './adapters.ts';
+import { batchAfter, partitionMaker, startNats, temporaryLog } from './adapters.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
-t.teardown(async () => {
-  await nats.close();
-  await servers.stop();
-});
+const { nats } = await startNats(t);
 const newPartition = partitionMaker(nats);
 
 async function publish({ partition, bytes }: Batch): Promise<void> {

@@ -12,30 +12,22 @@ import {
   sequenceOf,
   type StreamPartition,
 } from '../../src/nats/stream-places.ts';
-import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { AsyncStreamReplica, Fenced, StreamReplica } from '../../src/nats/stream-replica.ts';
+import { AsyncStreamReplica, Fenced } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Replica, Tip } from '../../wal/types.ts';
-import { link, partitionMaker, temporaryLog } from './adapters.ts';
+import { link, partitionMaker, startNats, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
-const publisher = new StreamPublisher(nats);
-t.teardown(async () => {
-  publisher.close();
-  await nats.close();
-  await servers.stop();
-});
+const { servers, nats, replica } = await startNats(t);
 
 const newPartition = partitionMaker(nats);
 
@@ -43,17 +35,6 @@ function newLog(t: Test): WriteAheadLog {
   const temporary = temporaryLog();
   t.teardown(() => temporary.remove());
   return temporary.log;
-}
-
-function replica(partition: number, offset: number): StreamReplica {
-  return new StreamReplica({
-    publisher,
-    manager: nats.manager,
-    group: 'accounts',
-    partition,
-    offset,
-    mayWrite: () => true,
-  });
 }
 
 interface Writer {
@@ -72,7 +53,7 @@ async function takeOver(wal: WriteAheadLog, partition: number, epoch: number): P
   } finally {
     await follower.close();
   }
-  return open(wal, partition, epoch, replica(partition, offset));
+  return open(wal, partition, epoch, replica(partition, { offset }));
 }
 
 function open(wal: WriteAheadLog, partition: number, epoch: number, to: Replica): Writer {
@@ -346,7 +327,7 @@ t.test('after REPLICATION=async the stream follows, in order', async (t) => {
     newLog(t),
     partition,
     1,
-    new AsyncStreamReplica(replica(partition, 0), (error) => t.fail(error.message)),
+    new AsyncStreamReplica(replica(partition), (error) => t.fail(error.message)),
   );
   for (let i = 0; i < 200; i++) await writer.write(`record ${i}`);
   const stream = logStream('accounts', partition);
@@ -360,7 +341,7 @@ t.test('what was acknowledged then goes after what is no batch, and is not cut o
   const partition = await newPartition();
   const local = newLog(t);
   const failures: Error[] = [];
-  const to = new AsyncStreamReplica(replica(partition, 0), (error) => failures.push(error));
+  const to = new AsyncStreamReplica(replica(partition), (error) => failures.push(error));
   const writer = open(local, partition, 1, to);
   await writer.write('the first');
   await to.settled();

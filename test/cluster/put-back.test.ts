@@ -4,34 +4,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { batchAt } from '../../src/nats/stream-places.ts';
-import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { LEASE_STREAM, logStream, logSubject } from '../../src/nats/subjects.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
-import { link } from './adapters.ts';
+import { link, startNats } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'operator');
-const publisher = new StreamPublisher(nats);
+const { servers, nats, publisher } = await startNats(t);
 const root = mkdtempSync(join(tmpdir(), 'daftari-put-back-'));
-t.teardown(async () => {
-  publisher.close();
-  await nats.close();
-  await servers.stop();
-  rmSync(root, { recursive: true });
-});
+t.teardown(() => rmSync(root, { recursive: true }));
 
 const GROUP = 'accounts';
 let partitions = 0;

@@ -1,20 +1,17 @@
 // What a writer may take for said of its batch: that the stream has these very bytes at the place of its number, whatever became
 // of the answers, and whoever else writes.
 import t from 'tap';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
-import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { batchAt } from '../../src/nats/stream-places.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
-import { batchAfter, link, partitionMaker } from './adapters.ts';
+import { batchAfter, partitionMaker, startNats } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
+const { nats, replica } = await startNats(t);
 
 /** The first that say that it is stored are lost on their way back. */
 class UnheardPublisher extends StreamPublisher {
@@ -29,26 +26,7 @@ class UnheardPublisher extends StreamPublisher {
   }
 }
 
-const publisher = new StreamPublisher(nats);
-t.teardown(async () => {
-  publisher.close();
-  await nats.close();
-  await servers.stop();
-});
-
 const newPartition = partitionMaker(nats);
-
-function replica(partition: number, by: StreamPublisher = publisher): StreamReplica {
-  const { manager } = nats;
-  return new StreamReplica({
-    publisher: by,
-    manager,
-    group: 'accounts',
-    partition,
-    offset: 0,
-    mayWrite: () => true,
-  });
-}
 
 /** What stands in the stream, by its records. */
 async function linesIn(partition: number): Promise<string[]> {
@@ -69,7 +47,7 @@ t.test('a batch whose answer was lost is sent again, and stands there once', asy
   t.teardown(() => by.close());
   by.lost = 2;
   const first = batchAfter(emptyTip, partition, 1, 'the first');
-  await replica(partition, by).publish(first);
+  await replica(partition, { by }).publish(first);
   t.match(by.attempts, [{ duplicate: false }, { duplicate: true }, { duplicate: true }]);
   t.strictSame(await linesIn(partition), ['the first']);
 });
@@ -84,7 +62,7 @@ t.test('also where the server does not remember it any more', async (t) => {
   t.teardown(() => by.close());
   by.lost = Infinity;
   const first = batchAfter(emptyTip, partition, 1, 'the first');
-  await replica(partition, by).publish(first);
+  await replica(partition, { by }).publish(first);
   t.equal(by.attempts.at(-1)?.type, 'conflict', 'its own earlier attempt is what it finds');
   t.strictSame(await linesIn(partition), ['the first']);
 });

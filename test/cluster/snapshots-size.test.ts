@@ -6,8 +6,8 @@ import type { NatsLink } from '../../src/nats/connection.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Row } from '../../wal/types.ts';
-import { link, temporaryLog } from './adapters.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNats, temporaryLog } from './adapters.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -17,14 +17,9 @@ const MIB = 1024 * 1024;
 const BYTES_MAX = 12 * MIB;
 const SNAPSHOT_BYTES_MIN = 24 * MIB;
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
+const { servers, nats } = await startNats(t);
 const full = temporaryLog();
-t.teardown(async () => {
-  await nats.close();
-  await full.remove();
-  await servers.stop();
-});
+t.teardown(() => full.remove());
 const partition = full.log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
 await partition.drained();
 // What is random does not get smaller.

@@ -5,25 +5,15 @@ import { readHistory } from '../../src/nats/log-history.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { chunksOf } from '../../src/nats/snapshot-chunks.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
-import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Batch, Row } from '../../wal/types.ts';
-import { link, temporaryLog } from './adapters.ts';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { startNats, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
-const publisher = new StreamPublisher(nats);
-t.teardown(async () => {
-  publisher.close();
-  await nats.close();
-  await servers.stop();
-});
+const { nats, replica } = await startNats(t);
 await ensureLogStream(nats.manager, 'accounts', 0, 1);
 
 const full = temporaryLog();
@@ -35,14 +25,7 @@ const at = (machine: typeof full): Snapshots =>
 t.test('an empty machine starts from a snapshot and the tail', async (t) => {
   const partition = full.log.openPartition('accounts', 0, {
     epoch: 1,
-    replica: new StreamReplica({
-      publisher,
-      manager: nats.manager,
-      group: 'accounts',
-      partition: 0,
-      offset: 0,
-      mayWrite: () => true,
-    }),
+    replica: replica(0),
     onDurable: () => {},
   });
   partition.append('early');

@@ -5,14 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { firstBatchOf } from '../../src/nats/stream-places.ts';
-import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
@@ -20,31 +17,25 @@ import type { Manifest } from '../../wal/tools/manifest.ts';
 import type { Row } from '../../wal/types.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
-import { link, temporaryLog } from './adapters.ts';
+import { link, startNats, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const nats = await link(servers.url, 'ledger');
-const publisher = new StreamPublisher(nats);
+const { servers, nats, replica } = await startNats(t);
 const machine = temporaryLog();
 const snapshots = new Snapshots({ link: nats, log: machine.log, views: machine.views, replicas: 1 });
 const archives = mkdtempSync(join(tmpdir(), 'daftari-archives-'));
 t.teardown(async () => {
   await machine.remove();
-  publisher.close();
-  await nats.close();
-  await servers.stop();
   rmSync(archives, { recursive: true });
 });
 
 async function opened(group: GroupName, partition: number): Promise<PartitionLog> {
   await ensureLogStream(nats.manager, group, partition, 1);
-  const { manager } = nats;
   const log = machine.log.openPartition(group, partition, {
     epoch: 1,
-    replica: new StreamReplica({ publisher, manager, group, partition, offset: 0, mayWrite: () => true }),
+    replica: replica(partition, { group }),
     onDurable: () => {},
   });
   await log.drained();
