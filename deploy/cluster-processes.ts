@@ -6,7 +6,8 @@ import { mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
-import { exitOf, nextLook } from './nats-servers.ts';
+import { exitOf } from './nats-servers.ts';
+import { nextLook } from './wait-for.ts';
 import { ENVIRONMENT } from './environment.ts';
 import { markOf } from '../wal/process-mark.ts';
 

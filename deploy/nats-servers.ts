@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
 import { isInstalled, withServers } from './server-path.ts';
+import { waitFor } from './wait-for.ts';
 
 /** `all`: its streams, too. `member` of several: not them, of which under load one or another is behind at nearly every look. */
 type Ready = 'all' | 'member';
@@ -126,42 +127,6 @@ async function ready(monitorUrl: string, count: number, child: ChildProcess, unt
     const jsz = (await answer?.json()) as
       { meta_cluster?: { leader?: string; cluster_size?: number } } | undefined;
     return jsz?.meta_cluster?.leader !== undefined && jsz.meta_cluster.cluster_size === count;
-  });
-}
-
-/** Asks until it is so; the only way tests here wait. */
-export async function waitFor(
-  what: string,
-  timeoutMs: number,
-  condition: () => boolean | Promise<boolean>,
-): Promise<void> {
-  await waitForValue(what, timeoutMs, async () => ((await condition()) ? true : undefined));
-}
-
-/** Asks until there is one, and resolves with it. */
-export async function waitForValue<Value>(
-  what: string,
-  timeoutMs: number,
-  find: () => Value | undefined | Promise<Value | undefined>,
-): Promise<Value> {
-  const since = performance.now();
-  for (;;) {
-    const found = await find();
-    if (found !== undefined) return found;
-    if (performance.now() > since + timeoutMs) throw new Error(`not within ${timeoutMs} ms: ${what}`);
-    await nextLook(since);
-  }
-}
-
-const LOOK_MS_MIN = 5;
-const LOOK_MS_MAX = 100;
-
-/** Resolves when it is time to ask again: after a tenth of the time waited so far. Who asks takes of the processor what the awaited
- *  needs, and what is waited for long takes seconds. `since`: by `performance.now()`. */
-export function nextLook(since: number): Promise<void> {
-  const waitedMs = performance.now() - since;
-  return new Promise((resolve) => {
-    setTimeout(resolve, Math.min(Math.max(waitedMs / 10, LOOK_MS_MIN), LOOK_MS_MAX));
   });
 }
 

@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { waitFor } from '../deploy/nats-servers.ts';
+import { waitFor } from '../deploy/wait-for.ts';
 
 export const tracer = 'strace';
 

@@ -1,6 +1,6 @@
 // How a test waits where nothing tells it: it asks for the condition again and again.
 
-import { nextLook } from '../deploy/nats-servers.ts';
+import { nextLook } from '../deploy/wait-for.ts';
 
 /** Asks until `isSo` (without it: until it is true); fails when it takes longer. */
 export async function until<T>(

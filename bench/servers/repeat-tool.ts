@@ -5,7 +5,7 @@ import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, getPriority } from 'node:os';
 import { join } from 'node:path';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { spawnChild } from './child.ts';
 

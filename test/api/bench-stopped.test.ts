@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 
 const READY_MS = 60_000;

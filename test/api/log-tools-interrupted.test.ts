@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { waitFor, waitForValue } from '../../deploy/nats-servers.ts';
+import { waitFor, waitForValue } from '../../deploy/wait-for.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { statOf } from '../../wal/process-mark.ts';

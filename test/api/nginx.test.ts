@@ -11,7 +11,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { Agent, fetch } from 'undici';
 import { freePort } from '../../deploy/free-ports.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { needs } from '../needs.ts';
 import { startService } from './start.ts';

@@ -6,7 +6,7 @@ import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import type { NatsBus } from '../../src/nats/nats-bus.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { done, repeatable, startBusServers } from './bus-driven.ts';
 import { needs } from '../needs.ts';
 

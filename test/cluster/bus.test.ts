@@ -10,7 +10,7 @@ import type { NatsBus } from '../../src/nats/nats-bus.ts';
 import { commandSubject } from '../../src/nats/subjects.ts';
 import { commandLine } from '../../src/nats/wire.ts';
 import { link } from './adapters.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { done, repeatable, startBusServers } from './bus-driven.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import { Partition } from '../../actors/runtime/partition.ts';

@@ -9,7 +9,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { writeWholeFile } from '../../src/data-directory/whole-file.ts';
 import { aliveIn, markOf, ownMark } from '../../wal/process-mark.ts';
 import { WriterLock } from '../../wal/writer-lock.ts';

@@ -1,7 +1,7 @@
 // Crashes under load: what was acknowledged stays, nothing is applied twice, and callers who wait are answered.
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { request } from '../../src/bus/bus.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { damageBatch } from '../unit/storage-driven.ts';
 import { Cluster, PARTITIONS, SMALL } from './cluster.ts';

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { notCreated, percentile } from './load.ts';
 import { needs } from '../needs.ts';

@@ -12,7 +12,8 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket, storedMessage } from '../../src/nats/streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
 

@@ -21,7 +21,7 @@ import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Replica, Tip } from '../../wal/types.ts';
 import { link, partitionMaker, startNats, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { needs } from '../needs.ts';
 

@@ -2,7 +2,8 @@
 // order that the seed decides; then the checker. Exit status 0 only if it finds nothing.
 
 import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
-import { NATS_SERVER_MISSING, waitFor } from '../../deploy/nats-servers.ts';
+import { NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { endWithChildren } from '../../deploy/stop-signal.ts';
 import { readLongOptions } from '../long-options.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { runTool } from '../unit/wal/run-tool.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { leaveFree, mountSmallDisk } from '../small-disk.ts';
 import { Cable } from './cable.ts';
 import { Cluster, SMALL } from './cluster.ts';

@@ -7,7 +7,8 @@ import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { link } from './adapters.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');

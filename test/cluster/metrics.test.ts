@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { Cluster, SMALL, TOGETHER } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { LEASE_STREAM } from '../../src/nats/subjects.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { link } from './adapters.ts';

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';

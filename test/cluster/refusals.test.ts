@@ -3,7 +3,8 @@
 import { AckPolicy } from 'nats';
 import t from 'tap';
 import type { Test } from 'tap';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';

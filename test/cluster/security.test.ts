@@ -9,7 +9,7 @@ import t from 'tap';
 import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import { makeAccounts } from './load.ts';

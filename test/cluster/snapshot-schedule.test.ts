@@ -2,7 +2,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';

@@ -7,7 +7,7 @@ import { Snapshots } from '../../src/nats/snapshots.ts';
 import { SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Row } from '../../wal/types.ts';
 import { startNats, temporaryLog } from './adapters.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');

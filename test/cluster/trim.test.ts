@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { firstBatchOf } from '../../src/nats/stream-places.ts';

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { Cluster, TOGETHER } from './cluster.ts';
 import type { ClusterShape } from './cluster.ts';
 import { makeAccounts, notCreated } from './load.ts';

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { severalAtOnce } from '../../deploy/several-at-once.ts';
 import { answerTo, get, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom } from '../seed.ts';

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { traced, tracer } from '../tracer.ts';
 import { answerTo, startProcess } from './service-process.ts';
 

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { answerTo, get, post, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom, seedOf } from '../seed.ts';
 

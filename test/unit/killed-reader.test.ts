@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { Jobs } from '../../src/wiring/jobs.ts';
 import { openLogDatabase, openViewsDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';

@@ -5,7 +5,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import t from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { proveStart } from '../../src/damage/start-proof.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { createLog } from '../../src/observability/log.ts';
