@@ -289,6 +289,8 @@ export const LIMITS = {
   snapshotEveryBatches: 50_000,
   /** How often it is looked at which have grown by that much. */
   snapshotLookMs: 20_000,
+  /** How often the views of followed logs are brought to their ends: a take-over applies what is younger. */
+  followedViewsEveryMs: 1_000,
   /** Characters of a snapshot handled at once. */
   snapshotChunkCharacters: 64 * 1024,
   /** Chunks of a snapshot, of 128 KiB, that are on their way to the object store: the log's batches stand behind them. */

@@ -259,7 +259,7 @@ function startJobs(
   });
   if (disk === null) return jobs;
   disk.storage.schedule(jobs);
-  jobs.everySecond(() => void host.keepViewsUp());
+  jobs.oneAtATime(LIMITS.followedViewsEveryMs, () => host.keepViewsUp());
   jobs.everySecond(() => disk.yieldIfLost());
   jobs.everySecond(disk.proveKey);
   jobs.oneAtATime(LIMITS.snapshotLookMs, () => host.snapshot());

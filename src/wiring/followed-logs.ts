@@ -41,7 +41,6 @@ export class FollowedLogs {
   readonly #viewed = new WeakSet<LogFollower>();
   /** Known to be there. */
   readonly #streams = new Set<string>();
-  #keepingUp = false;
 
   constructor(options: FollowedLogsOptions) {
     this.#options = options;
@@ -132,16 +131,10 @@ export class FollowedLogs {
 
   /** The views of followed logs, so that a take-over has little to apply. */
   async keepViewsUp(): Promise<void> {
-    if (this.#keepingUp) return;
-    this.#keepingUp = true;
-    try {
-      for (const [key, follower] of this.#followers) {
-        if (!this.#viewed.has(follower)) continue;
-        const { group, partition } = placeOf(key);
-        await this.#keepViewsOf(follower, group as GroupName, partition);
-      }
-    } finally {
-      this.#keepingUp = false;
+    for (const [key, follower] of this.#followers) {
+      if (!this.#viewed.has(follower)) continue;
+      const { group, partition } = placeOf(key);
+      await this.#keepViewsOf(follower, group as GroupName, partition);
     }
   }
 
