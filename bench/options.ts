@@ -1,4 +1,4 @@
-// What a run is asked to do: the command line, and the three forms with their durations and sizes.
+// What a run is asked to do: the command line, and the forms with their durations and sizes.
 
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -20,14 +20,14 @@ export function placeOf(name: string): PartitionName {
 
 /** One group commit of one partition, as stored. See README.md for the layout byte by byte. */
 export interface Batch extends PartitionName {
-  /** 1, 2, 3 … within the partition; in the cluster equal to the JetStream stream sequence. */
+  /** 1, 2, 3 … within the partition. */
   readonly batch: number;
   /** Epoch of the writer. */
   readonly epoch: number;
   /** Sequence of the first record (the first record of a partition is 1). */
   readonly firstSequence: number;
   readonly records: readonly string[];
-  /** Milliseconds since 1970 when it was sealed. */
+  /** When it was sealed, or the time of its records, if later; milliseconds since 1970. */
   readonly timeMs: number;
   /** SHA-256 of the previous batch's hash and this batch's bytes. */
   readonly hash: Buffer;
@@ -58,8 +58,8 @@ export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Ti
   return { batch, sequence, epoch, timeMs, hash: Buffer.from(hash, 'hex') };
 }
 
-/** A second durable home for batches (JetStream). Resolves when the batch is durable there under exactly its batch
- *  number; rejects when another writer exists or the replica cannot be reached: the writer then steps down. */
+/** A second durable home for batches (JetStream). Resolves when the batch is durable there, right behind the one before it; rejects
+ *  when another writer exists or the replica cannot be reached: the writer then steps down. */
 export interface Replica {
   publish(batch: Batch): Promise<void>;
 }

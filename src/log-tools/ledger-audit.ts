@@ -1,6 +1,7 @@
 // The money of one partition, added up a second time from the journals of every transaction, and held against the balances
-// that its accounts state; each transaction has the journals that are due for what became of it. Shares no code with what booked them. Over many accounts, and over all that ever went through one,
-// money adds up to more than the safe integers: it is added up as bigint.
+// that its accounts state; each transaction has the journals that are due for what became of it. Shares no code with what
+// booked them. Over many accounts, and over all that ever went through one, money adds up to more than the safe integers: it
+// is added up as bigint.
 
 import { decodeAccount } from '../../actors/accounts/rows.ts';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
