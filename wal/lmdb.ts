@@ -24,11 +24,11 @@ export type ViewsDatabase = RootDatabase<string, string>;
 export interface OpenOptions {
   readonly directory: string;
   readonly readOnly?: boolean;
-  /** Address space to reserve at first; it grows by itself. */
-  readonly mapBytes?: number;
 }
 
 export interface OpenLogOptions extends OpenOptions {
+  /** Address space to reserve at first; it grows by itself. */
+  readonly mapBytes?: number;
   /** For a tool that opens what it has not finished itself. A restore that writes begins with none. */
   readonly unfinished?: Unfinished | null;
 }
@@ -36,7 +36,7 @@ export interface OpenLogOptions extends OpenOptions {
 export function openLogDatabase({
   directory,
   readOnly = false,
-  mapBytes,
+  mapBytes = WAL_LIMITS.logMapBytes,
   unfinished = null,
 }: OpenLogOptions): LogDatabase {
   const problem = unfinishedProblem(directory, unfinished);
@@ -51,7 +51,7 @@ export function openLogDatabase({
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',
-    mapSize: mapBytes ?? WAL_LIMITS.logMapBytes,
+    mapSize: mapBytes,
     ...commonOptions(readOnly),
   });
   assertWhole(database, logFile(directory));
@@ -144,7 +144,7 @@ function viewsFile(directory: string): string {
   return join(directory, 'views', 'data.mdb');
 }
 
-export function openViewsDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): ViewsDatabase {
+export function openViewsDatabase({ directory, readOnly = false }: OpenOptions): ViewsDatabase {
   if (readOnly && isMissing(viewsFile(directory))) throw new Error(`${directory} holds no views`);
   for (const file of filesIn(join(directory, 'views'))) assertFile(file);
   if (hasViews(directory)) assertMetaPages(viewsFile(directory));
@@ -152,7 +152,7 @@ export function openViewsDatabase({ directory, readOnly = false, mapBytes }: Ope
     path: pathFor(directory, 'views', readOnly),
     encoding: 'string',
     keyEncoder: utf8Keys,
-    mapSize: mapBytes ?? WAL_LIMITS.viewsMapBytes,
+    mapSize: WAL_LIMITS.viewsMapBytes,
     ...commonOptions(readOnly),
   });
   assertKeys(database, viewsFile(directory), { start: '\0' }, (key) =>
