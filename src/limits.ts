@@ -23,11 +23,11 @@ export const LIMITS = {
   frontKeyRequestsMax: 4_096,
   /** The same in bytes of bodies: a quarter of what the bus has under way. */
   frontKeyBytesMax: 4 * 1024 * 1024,
-  /** Bodies that come in several packets and are not whole yet, all requests of a front together; what does not fit is answered 503.
-   *  Anybody may send a body, also without a key. A thousand of the largest fit. */
+  /** Bodies that come in several packets and are not whole yet, all requests of a front together; for what does not fit those that have been
+   *  coming longest are answered 503. Anybody may send a body, also without a key, and slowly. A thousand of the largest fit. */
   frontBodiesBytesMax: 64 * 1024 * 1024,
-  /** What a piece of a body takes besides its bytes: a body may come in chunks of one byte. */
-  frontPieceBytes: 256,
+  /** What one of them takes at least. */
+  frontBodyBytesMin: 1024,
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,

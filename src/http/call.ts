@@ -106,10 +106,9 @@ export class Call implements OpenCall {
   readonly #response: ResponseHandle;
   /** Waits to be sent; null: there is none, or the client has gone. */
   #given: Given | null = null;
-  #chunks: Buffer[] | null = null;
+  /** What has come of its body, and room for more. */
+  #body: Buffer | null = null;
   #received = 0;
-  /** Bytes that `#chunks` takes. */
-  #kept = 0;
   /** Bytes of its answer, while its client takes it. */
   #pouring = 0;
 
@@ -226,6 +225,10 @@ export class Call implements OpenCall {
     else this.#doNotKnow();
   }
 
+  makeWay(): void {
+    this.refuse(UNAVAILABLE);
+  }
+
   /** A create whose fate is unknown gets no status: any status would be a guess. */
   #doNotKnow(): void {
     if (this.safe) this.refuse(UNAVAILABLE);
@@ -280,7 +283,7 @@ export class Call implements OpenCall {
       else this.#pour(body, false);
     });
     context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
-    context.open.makeRoom(context.bounds.frontAnswersBytesMax);
+    context.open.makeAnswerRoom(context.bounds.frontAnswersBytesMax);
   }
 
   /** Its connection is closed after it: whoever sends one HEAD after the other and reads nothing would have all answers kept.
@@ -344,29 +347,36 @@ export class Call implements OpenCall {
   }
 
   #keep(chunk: ArrayBuffer): void {
-    const { open, bounds } = this.#context;
-    const bytes = chunk.byteLength + LIMITS.frontPieceBytes;
-    if (open.bodyBytes + bytes > bounds.frontBodiesBytesMax) {
-      this.refuse(UNAVAILABLE);
-      return;
+    const length = this.#received;
+    if (this.#body === null || length > this.#body.byteLength) {
+      const grown = this.#grown(length);
+      if (grown === null) return;
+      this.#body = grown;
     }
-    (this.#chunks ??= []).push(copyOf(chunk));
-    this.#kept += bytes;
-    open.bodyBytes += bytes;
+    this.#body.set(new Uint8Array(chunk), length - chunk.byteLength);
+  }
+
+  /** Twice as long each time: a body may come in chunks of one byte. Null: it was refused. */
+  #grown(length: number): Buffer | null {
+    const { open } = this.#context;
+    const before = this.#body?.byteLength ?? 0;
+    const bytes = Math.min(Math.max(length, before * 2, LIMITS.frontBodyBytesMin), LIMITS.bodyBytesMax);
+    open.makeBodyRoom(bytes - before, this.#context.bounds.frontBodiesBytesMax);
+    if (this.closed) return null;
+    open.bodyBytes += bytes - before;
+    const grown = Buffer.allocUnsafeSlow(bytes);
+    this.#body?.copy(grown);
+    return grown;
   }
 
   #letGo(): void {
-    this.#chunks = null;
-    this.#context.open.bodyBytes -= this.#kept;
-    this.#kept = 0;
+    if (this.#body === null) return;
+    this.#context.open.bodyBytes -= this.#body.byteLength;
+    this.#body = null;
   }
 
   #whole(last: ArrayBuffer): Uint8Array {
-    if (this.#chunks === null) return new Uint8Array(last);
-    return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
+    if (this.#body === null) return new Uint8Array(last);
+    return Buffer.concat([this.#body.subarray(0, this.#received - last.byteLength), new Uint8Array(last)]);
   }
-}
-
-function copyOf(chunk: ArrayBuffer): Buffer {
-  return Buffer.from(new Uint8Array(chunk));
 }

@@ -16,6 +16,8 @@ export interface OpenCall {
   closeHead(): void;
   /** Its client does not get all of its answer. */
   cutShort(): void;
+  /** Answered 503: others need its place. */
+  makeWay(): void;
 }
 
 export class CallList {
@@ -71,8 +73,24 @@ export class OpenCalls {
     return this.receiving.length + this.waiting.length;
   }
 
+  /** False: a front full of `callsMax` stays so. Of those whose bodies are still coming the one that has been at it longest makes room for
+   *  one more, where they have more than half of the places: what anybody may send without a key takes a place from nobody. */
+  makeRoom(callsMax: number): boolean {
+    if (this.count < callsMax) return true;
+    if (this.receiving.length * 2 <= callsMax) return false;
+    this.receiving.first?.makeWay();
+    return this.count < callsMax;
+  }
+
+  /** So that `bytes` more of bodies fit in `bytesMax`, those that have been coming longest are refused, the one they are of at worst. */
+  makeBodyRoom(bytes: number, bytesMax: number): void {
+    while (this.bodyBytes + bytes > bytesMax && this.receiving.first !== null) {
+      this.receiving.first.makeWay();
+    }
+  }
+
   /** Of the answers that clients take no more than this is kept: whose client has been at it longest is cut short. */
-  makeRoom(bytesMax: number): void {
+  makeAnswerRoom(bytesMax: number): void {
     if (this.pouringBytes <= bytesMax) return;
     for (const call of this.pouring) {
       call.cutShort();

@@ -166,7 +166,7 @@ function guardedHandler(
   const handler = handlerOf(context, options, route, name);
   return (response, request) => {
     if (endsElsewhere(request)) response.close();
-    else if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
+    else if (context.open.makeRoom(context.bounds.frontRequestsOpenMax)) handler(response, request);
     else new Call(context, name, true, response).refuse(UNAVAILABLE);
   };
 }

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
+import { requestHashOf } from '../../src/http/account-calls.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import {
@@ -229,47 +230,57 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   t.equal((await front.send(createBytes('room-again'))).status, 201);
 });
 
-t.test('too much of bodies that are not whole yet: 503, until there is room again', async (t) => {
-  const { front, unanswered } = await watched(t, { bounds: { frontBodiesBytesMax: 110_000 } });
-  const body = JSON.stringify(CHARGE).padEnd(60_000, ' ');
-  const half = async (key: string): Promise<Socket> => {
-    const socket = await open(front.port);
-    t.teardown(() => socket.destroy());
-    socket.write(createBytes(key, body).subarray(0, 50_000));
-    return socket;
-  };
-  const sockets = await Promise.all(['half-a-body', 'half-a-body2', 'half-a-body3'].map(half));
-  const answer = await Promise.race(sockets.map(readAnswer));
+/** A merchant's create of which a half has come. */
+async function halfOf(t: Test, { front }: Watched, bytes: Buffer): Promise<Socket> {
+  const socket = await open(front.port);
+  t.teardown(() => socket.destroy());
+  socket.write(bytes.subarray(0, 50_000));
+  t.hasStrict(await front.send(READ), { status: 200 }, 'the half has been read before this');
+  return socket;
+}
+
+const LARGE = JSON.stringify(CHARGE).padEnd(60_000, ' ');
+
+t.test('too much of bodies that are not whole yet: 503 to those that take longest', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: 110_000 } });
+  const bytes = createBytes('half-a-body', LARGE);
+  const head = { ...createHeaders(), Authorization: null };
+  const dawdling = await halfOf(t, all, requestBytes('POST', '/v1/charges', head, LARGE));
+  const refused = readAnswer(dawdling);
+  const halves = [await halfOf(t, all, bytes), await halfOf(t, all, bytes)];
+  const answer = await refused;
   t.hasStrict(answer, { status: 503, headers: { 'retry-after': '1' } });
   assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
-  t.hasStrict(
-    await front.send(createBytes('one-packet')),
-    { status: 201 },
-    'what comes in one piece is taken',
-  );
-  for (const socket of sockets) socket.destroy();
-  await until(() => unanswered.length === 2);
-  const socket = await half('room-again');
-  t.hasStrict(await front.send(READ), { status: 200 }, 'the half has been read before this');
-  socket.write(createBytes('room-again', body).subarray(50_000));
-  t.hasStrict(await readAnswer(socket), { status: 201 });
+  for (const half of halves) {
+    half.write(bytes.subarray(50_000));
+    t.hasStrict(await readAnswer(half), { status: 201 }, 'who comes later, and goes on, is served');
+  }
+});
+
+t.test('bodies that do not come leave half of the places to others', async (t) => {
+  const { front, statuses } = await watched(t, { bounds: { frontRequestsOpenMax: 4 } });
+  const head = requestBytes('POST', '/v1/charges', { 'Content-Type': 'application/json' }, LARGE);
+  const dawdling: Socket[] = [];
+  while (dawdling.length < 4) {
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    socket.write(head.subarray(0, head.length - LARGE.length + 1));
+    dawdling.push(socket);
+    t.hasStrict(await front.send(READ), { status: 200 });
+  }
+  t.hasStrict(await readAnswer(dawdling[0]!), { status: 503 }, 'the first has made room');
+  t.strictSame(statuses, [200, 200, 200, 503, 200]);
 });
 
 t.test('a body takes room until it is whole, and only once', async (t) => {
-  const { front } = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
+  const { front } = all;
   front.bus.answer = ({ type }) =>
     type === 'CreateCharge' ? null : { type: 'done', body: '{}', replayed: false };
-  const bytes = createBytes('half-by-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
-  const firstHalf = async (): Promise<Socket> => {
-    const socket = await open(front.port);
-    t.teardown(() => socket.destroy());
-    socket.write(bytes.subarray(0, 50_000));
-    t.hasStrict(await front.send(READ), { status: 200 }, 'the half has been read before this');
-    return socket;
-  };
+  const bytes = createBytes('half-by-half', LARGE);
   const waiting: Socket[] = [];
   while (waiting.length < 3) {
-    const socket = await firstHalf();
+    const socket = await halfOf(t, all, bytes);
     socket.write(bytes.subarray(50_000));
     waiting.push(socket);
     await until(() => front.bus.held.length === waiting.length);
@@ -277,18 +288,29 @@ t.test('a body takes room until it is whole, and only once', async (t) => {
   const answered = Promise.all(waiting.map(readAnswer));
   for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
   await answered;
-  await firstHalf();
-  t.hasStrict(await readAnswer(await firstHalf()), { status: 503 });
+  const refused = readAnswer(await halfOf(t, all, bytes));
+  await halfOf(t, all, bytes);
+  t.hasStrict(await refused, { status: 503 });
 });
 
-t.test('a body in small pieces takes the room of its pieces too', async (t) => {
-  const { front } = await watched(t, { bounds: { frontBodiesBytesMax: 100 * LIMITS.frontPieceBytes } });
+t.test('a body in small pieces takes no more than its bytes, twice', async (t) => {
+  const { front, statuses } = await watched(t, {
+    bounds: { frontBodiesBytesMax: 4 * LIMITS.frontBodyBytesMin },
+  });
   const head = { ...createHeaders('byte-by-byte'), 'Transfer-Encoding': 'chunked' };
-  const pieces = `1\r\n \r\n`.repeat(100);
-  const answer = await front.send(
-    Buffer.concat([requestBytes('POST', '/v1/charges', head, null), Buffer.from(`${pieces}0\r\n\r\n`)]),
-  );
-  t.hasStrict(answer, { status: 503 });
+  const piecesOf = (body: string): Buffer => {
+    const pieces = Array.from(body, (piece) => `1\r\n${piece}\r\n`).join('');
+    const bytes = Buffer.from(`${pieces}0\r\n\r\n`);
+    return Buffer.concat([requestBytes('POST', '/v1/charges', head, null), bytes]);
+  };
+  const text = JSON.stringify(CHARGE);
+  await front.send(piecesOf(text.padEnd(3 * LIMITS.frontBodyBytesMin, ' ')));
+  t.hasStrict(front.bus.sent[0], {
+    input: CHARGE,
+    requestHash: requestHashOf(text.padEnd(3 * LIMITS.frontBodyBytesMin, ' ')),
+  });
+  await front.send(piecesOf(text.padEnd(5 * LIMITS.frontBodyBytesMin, ' ')));
+  t.strictSame(statuses, [201, 503]);
 });
 
 t.test('of a create that was refused before its body was whole nothing comes when it is', async (t) => {
