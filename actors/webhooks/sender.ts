@@ -20,7 +20,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { http } from '../../src/node-http.ts';
 import { SECRET_UNREADABLE } from './record.ts';
 import { signatureOf } from './signature.ts';
-import { addressProblem, checkWebhookUrl } from './url-guard.ts';
+import { checkWebhookUrl, isPublic, NOT_PUBLIC } from './url-guard.ts';
 import type { GuardOptions } from './url-guard.ts';
 
 export interface SendRequest {
@@ -68,6 +68,8 @@ export interface SenderOptions {
   readonly ca?: string | undefined;
   /** How names are resolved; undefined: DNS, or the whole of the system's ways when private addresses are allowed. */
   readonly resolve?: Resolve | undefined;
+  /** The name leads to this address, where no delivery may go. For operators: merchants are not told which, it may be of our own network. */
+  readonly onRefused?: ((hostname: string, address: string) => void) | undefined;
   /** Undefined: LIMITS.webhookAttemptMs. Tests shorten it. */
   readonly attemptMs?: number | undefined;
   /** Undefined: LIMITS.webhookConnectionMs. Tests shorten it. */
@@ -113,7 +115,7 @@ export class Sender {
       },
     };
     const resolve = options.resolve ?? (options.guard.allowPrivate ? resolveBySystem : resolveByDns());
-    this.#lookup = guardedLookup(resolve, options.guard);
+    this.#lookup = guardedLookup((hostname) => addressesOf(hostname, resolve, options));
   }
 
   async send(request: SendRequest): Promise<SendResult> {
@@ -383,8 +385,8 @@ function excerptOf(chunks: readonly Buffer[]): string {
 
 /** A `lookup` for node's sockets that hands out addresses only when every one of them may be used. It is asked once per
  *  connection and the connection goes to what it answered, so that a name cannot be rebound in between. */
-function guardedLookup(resolve: Resolve, guard: GuardOptions): LookupFunction {
-  const resolveChecked = callbackify((hostname: string) => addressesOf(hostname, resolve, guard));
+function guardedLookup(resolve: Resolve): LookupFunction {
+  const resolveChecked = callbackify(resolve);
   return (hostname, options, callback) => {
     resolveChecked(hostname, (error, addresses) => {
       const first = addresses?.[0];
@@ -399,7 +401,7 @@ function guardedLookup(resolve: Resolve, guard: GuardOptions): LookupFunction {
 async function addressesOf(
   hostname: string,
   resolve: Resolve,
-  guard: GuardOptions,
+  { guard, onRefused }: SenderOptions,
 ): Promise<LookupAddress[]> {
   let addresses: LookupAddress[];
   try {
@@ -408,17 +410,12 @@ async function addressesOf(
     throw new DnsFailure(`${hostname}: ${String(error)}`, { cause: error });
   }
   if (addresses.length === 0) throw new DnsFailure(`${hostname} has no address.`);
-  const problem = guard.allowPrivate ? null : problemAmong(addresses);
-  if (problem !== null) throw new RefusedAddress(`The URL ${problem}.`);
-  return addresses;
-}
-
-function problemAmong(addresses: readonly LookupAddress[]): string | null {
-  for (const { address } of addresses) {
-    const problem = addressProblem(address);
-    if (problem !== null) return problem;
+  const refused = guard.allowPrivate ? undefined : addresses.find(({ address }) => !isPublic(address));
+  if (refused !== undefined) {
+    onRefused?.(hostname, refused.address);
+    throw new RefusedAddress(`The URL leads to ${NOT_PUBLIC}.`);
   }
-  return null;
+  return addresses;
 }
 
 /** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. `serversNow`:

@@ -43,7 +43,7 @@ function hostProblem(hostname: string, { allowPrivate }: GuardOptions): string |
   if (hostname === '') return 'has no host';
   if (allowPrivate) return null;
   const literal = literalOf(hostname);
-  if (literal !== null) return addressProblem(literal);
+  if (literal !== null) return isPublic(literal) ? null : `leads to ${NOT_PUBLIC}`;
   return nameProblem(hostname.replace(/\.$/, ''));
 }
 
@@ -120,16 +120,13 @@ const REFUSED_IPV6 = [
   '3ffe::/16',
 ].map((range) => ipaddr.IPv6.parseCIDR(range));
 
-/** What is wrong with connecting to `address`; null: it is on the public internet. */
-export function addressProblem(address: string): string | null {
-  const zoneless = address.includes('%') ? '' : address;
-  if (ipaddr.IPv4.isValidFourPartDecimal(zoneless)) {
-    return isPublicIpv4(ipaddr.IPv4.parse(zoneless))
-      ? null
-      : `leads to ${address}, which is not a public address`;
-  }
-  if (ipaddr.IPv6.isValid(zoneless) && isPublicIpv6(ipaddr.IPv6.parse(zoneless))) return null;
-  return `leads to ${address}, which is not a public address`;
+export const NOT_PUBLIC = 'an address that is not public';
+
+/** Whether `address` is on the public internet. */
+export function isPublic(address: string): boolean {
+  if (address.includes('%')) return false;
+  if (ipaddr.IPv4.isValidFourPartDecimal(address)) return isPublicIpv4(ipaddr.IPv4.parse(address));
+  return ipaddr.IPv6.isValid(address) && isPublicIpv6(ipaddr.IPv6.parse(address));
 }
 
 function isPublicIpv4(address: ipaddr.IPv4): boolean {

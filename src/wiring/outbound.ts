@@ -82,7 +82,12 @@ export function createWebhooks(
     bus,
     feed,
     // Its time is in the signature, which receivers compare with their own clocks.
-    sender: new Sender({ guard, clock: Date.now }),
+    sender: new Sender({
+      guard,
+      clock: Date.now,
+      onRefused: (hostname, address) =>
+        log.info({ hostname, address }, 'a webhook URL leads to an address that is not public'),
+    }),
     openSecret: (sealed) => secrets.open('signing-secret', sealed),
     clock,
     deadlineClock: wallClock,

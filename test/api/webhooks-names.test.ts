@@ -165,6 +165,7 @@ void t.test('names are asked of the name servers that the system has by now', as
 
 // Where the name leads decides, whatever it is called. Addresses of the test's own machine: were one let through, the
 // receiver would hear of it.
+const PUBLIC = ['8.8.8.8', '2606:4700:4700::1111'];
 const DNS_ANSWERS: readonly (readonly [what: string, addresses: readonly string[]])[] = [
   ['loopback', ['127.0.0.1']],
   ['another loopback', ['127.8.8.8']],
@@ -191,13 +192,25 @@ const DNS_ANSWERS: readonly (readonly [what: string, addresses: readonly string[
 for (const [what, addresses] of DNS_ANSWERS) {
   void t.test(`a name that resolves to ${what} is refused before a byte is sent`, async (t) => {
     const receiver = await receiverFor(t);
+    const told: string[][] = [];
     const sender = senderFor(t, {
       guard: { allowPrivate: false, ports: [receiver.port] },
+      onRefused: (...refused) => told.push(refused),
       resolve: () =>
         Promise.resolve(addresses.map((address) => ({ address, family: net.isIP(address) || 4 }))),
     });
     const result = await send(sender, `https://hooks.example.com:${receiver.port}/`);
-    t.hasStrict(result, { error: 'url_refused', statusCode: null });
+    const excerpt = 'The URL leads to an address that is not public.';
+    t.hasStrict(
+      result,
+      { error: 'url_refused', statusCode: null, excerpt },
+      'merchants read this, and not which',
+    );
+    t.strictSame(
+      told,
+      [['hooks.example.com', addresses.find((address) => !PUBLIC.includes(address))]],
+      'operators are told',
+    );
     t.equal(receiver.connections, 0);
   });
 }
