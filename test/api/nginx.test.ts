@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
@@ -24,12 +24,18 @@ const CHARGE = { currency: 'UGX', amount: '5000', reference: 'order-1', msisdn: 
 interface Proxy {
   readonly url: string;
   readonly agent: Agent;
+  /** Who calls from this address. */
+  readonly agentAt: (localAddress: string) => Agent;
   /** Of its logs, where nothing says otherwise. */
   readonly logged: () => string;
 }
 
 /** nginx with the example before these servers. */
-async function startNginx(t: Test, upstreams: readonly string[]): Promise<Proxy> {
+async function startNginx(
+  t: Test,
+  upstreams: readonly string[],
+  limits: [string, string][] = [],
+): Promise<Proxy> {
   const directory = t.testdir();
   const { key, cert } = await makeCertificate();
   writeFileSync(join(directory, 'cert.pem'), cert);
@@ -40,6 +46,7 @@ async function startNginx(t: Test, upstreams: readonly string[]): Promise<Proxy>
     ['listen 443 ', `listen 127.0.0.1:${port} `],
     ['/etc/ssl/daftari/fullchain.pem', join(directory, 'cert.pem')],
     ['/etc/ssl/daftari/privkey.pem', join(directory, 'key.pem')],
+    ...limits,
   ];
   let example = readFileSync(join(import.meta.dirname, '../../deploy/nginx/daftari.conf'), 'utf8');
   for (const [there, here] of replaced) {
@@ -67,9 +74,15 @@ ${example}
     env: withServers(),
   });
   const exited = once(nginx, 'exit');
-  const agent = new Agent({ connect: { ca: cert, servername: 'localhost' } });
+  const agents: Agent[] = [];
+  const agentAt = (localAddress: string): Agent => {
+    const made = new Agent({ localAddress, connect: { ca: cert, servername: 'localhost' } });
+    agents.push(made);
+    return made;
+  };
+  const agent = agentAt('127.0.0.1');
   t.teardown(async () => {
-    await agent.destroy();
+    await Promise.all(agents.map((made) => made.destroy()));
     nginx.kill();
     await exited;
   });
@@ -82,7 +95,7 @@ ${example}
     );
   });
   const logs = ['access.log', 'error.log'].map((file) => join(directory, file));
-  return { url, agent, logged: () => logs.map((file) => readFileSync(file, 'utf8')).join('') };
+  return { url, agent, agentAt, logged: () => logs.map((file) => readFileSync(file, 'utf8')).join('') };
 }
 
 /** A server that gets requests whole and closes the connection in place of an answer. */
@@ -143,6 +156,50 @@ t.test('a create without an answer gets none, and is sent once', async (t) => {
   await t.rejects(create(nginx, 'sk_live_x', JSON.stringify(CHARGE)), { cause: { code: 'UND_ERR_SOCKET' } });
   t.strictSame([...one.got, ...other.got], ['POST /v1/charges']);
 });
+
+t.test(
+  'one address leaves others their place: beyond its own it gets 503, and nothing is passed on',
+  async (t) => {
+    const held: ServerResponse[] = [];
+    const server = createServer((request, response) => {
+      if (request.url === '/held') held.push(response);
+      else response.end('{}');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const nginx = await startNginx(
+      t,
+      [`127.0.0.1:${port}`],
+      [
+        ['limit_conn daftari_at_once 1024;', 'limit_conn daftari_at_once 2;'],
+        ['rate=500r/s', 'rate=1r/m'],
+        ['burst=1000', 'burst=3'],
+      ],
+    );
+    const posted = (dispatcher: Agent, path: string) =>
+      fetch(nginx.url + path, { method: 'POST', body: '{}', dispatcher });
+    const refused = async (dispatcher: Agent, path: string): Promise<void> => {
+      const answer = await posted(dispatcher, path);
+      const { error } = (await answer.json()) as { readonly error: { readonly request_id: string } };
+      t.strictSame([answer.status, answer.headers.get('retry-after')], [503, '1']);
+      const request_id = answer.headers.get('request-id');
+      t.hasStrict(error, { code: 'service_unavailable', param: null, request_id });
+    };
+    const [greedy, other] = [nginx.agentAt('127.0.0.2'), nginx.agentAt('127.0.0.3')];
+    const atOnce = [posted(greedy, '/held'), posted(greedy, '/held')];
+    await waitFor('both are passed on', 20_000, async () => held.length === 2);
+    await refused(greedy, '/held');
+    t.equal((await posted(other, '/')).status, 200);
+    for (const response of held.splice(0)) response.end('{}');
+    for (const answered of atOnce) t.equal((await answered).status, 200);
+
+    while ((await posted(other, '/')).status === 200) t.pass('within the burst');
+    await refused(other, '/');
+    t.equal((await posted(nginx.agentAt('127.0.0.4'), '/')).status, 200);
+  },
+);
 
 t.test('a read without an answer is tried at each server, then it is 503', async (t) => {
   const one = await startSilent(t);
