@@ -395,7 +395,8 @@ function problemWith(name: SettingName, text: string): string {
   const { takes, fallbackText, secret } = SETTINGS[name];
   // A long one is none of what is taken, but may be what a file should hold, credentials included.
   const what = secret || text.length > LIMITS.settingRepeatedMax ? 'its value' : JSON.stringify(text);
-  return `${name}: ${what} is not ${takes} (default: ${fallbackText})`.replaceAll('`', '');
+  const why = takes.includes('a file') ? whyNoFile(text) : '';
+  return `${name}: ${what} is not ${takes}${why} (default: ${fallbackText})`.replaceAll('`', '');
 }
 
 function readPolicy(values: Values, problems: string[]): Policy {
@@ -481,6 +482,18 @@ function parseRails(value: string): RailsSetting | undefined {
   if (value === 'simulator' || value === 'loopback') return { type: value };
   const path = resolve(value);
   return isFile(path) ? { type: 'file', path } : undefined;
+}
+
+/** Whoever looks as root sees a file where the service's user may not look at all. "": it is not there, or no file. */
+function whyNoFile(path: string): string {
+  try {
+    statSync(path);
+    return '';
+  } catch (error) {
+    const { code } = Object(error) as { readonly code: unknown };
+    const isToldAlready = code === 'ENOENT' || code === 'ENAMETOOLONG' || code === 'ERR_INVALID_ARG_VALUE';
+    return isToldAlready ? '' : `: ${String(code)}`;
+  }
 }
 
 function isFile(path: string): boolean {

@@ -278,6 +278,16 @@ t.test('a wrong value says its name, what is wrong and the default', async (t) =
   }
 });
 
+t.test('a file that cannot be looked at says why', async (t) => {
+  const below = join(import.meta.filename, 'rails.json');
+  t.strictSame(problemsOf({ RAILS: below }), [
+    `RAILS: "${below}" is not simulator, loopback, or a file of routes and credentials: ENOTDIR (default: simulator)`,
+  ]);
+  t.strictSame(problemsOf({ ...CLUSTER, NATS_CA_FILE: below }), [
+    `NATS_CA_FILE: "${below}" is not a file: ENOTDIR (default: none)`,
+  ]);
+});
+
 t.test('every name but POLICY_FILE has a wrong value in the table above', async (t) => {
   const names = [...describeConfig().matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]);
   const tried = new Set(wrong.map(([name]) => name)).add('POLICY_FILE');
