@@ -352,11 +352,11 @@ t.test('npm run simulator: listens, says where, and stops', async (t) => {
   const wrong = spawn(process.execPath, ['src/rails/simulator/main.ts'], {
     env: { ...ENVIRONMENT, SIMULATOR_PORT: 'x' },
   });
-  t.equal(await new Promise((resolve) => wrong.once('exit', resolve)), 1);
+  t.equal(await new Promise((resolve) => wrong.once('exit', resolve)), 2);
 
   const mistaken = spawn(process.execPath, ['src/rails/simulator/main.ts', '--port', '9000'], {
     env: { ...ENVIRONMENT, SIMULATOR_PORT: '0' },
   });
   t.teardown(() => mistaken.kill());
-  t.equal(await new Promise((resolve) => mistaken.once('exit', resolve)), 1, 'what nobody reads');
+  t.equal(await new Promise((resolve) => mistaken.once('exit', resolve)), 2, 'what nobody reads');
 });

@@ -2,6 +2,9 @@
 
 import { startSimulator } from './server.ts';
 
+/** As of the service and the tools. */
+const WRONGLY_ASKED = 2;
+
 const HELP = `The provider simulator: speaks MTN MoMo's and Airtel's protocols, with a page at its root.
 
   SIMULATOR_PORT               port (8082)
@@ -16,7 +19,7 @@ if (given.includes('--help') || given.includes('-h')) {
   process.stderr.write(
     'npm run simulator takes no arguments: settings are environment variables; --help lists them.\n',
   );
-  process.exitCode = 1;
+  process.exitCode = WRONGLY_ASKED;
 } else {
   await run();
 }
@@ -46,6 +49,6 @@ function whole(name: string, fallback: number, max: number): number | undefined 
   const value = text === '' ? fallback : Number(text);
   if (Number.isInteger(value) && value >= 0 && value <= max) return value;
   process.stderr.write(`${name}: "${text}" is not a whole number from 0 to ${max} (default: ${fallback})\n`);
-  process.exitCode = 1;
+  process.exitCode = WRONGLY_ASKED;
   return undefined;
 }
