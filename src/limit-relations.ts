@@ -58,6 +58,15 @@ export function assertLimits(): void {
     'one key leaves others half of a partition, and of a front',
   );
   holds(LIMITS.frontKeyBytesMax * 2 <= LIMITS.busCharactersOpenMax, 'one key leaves others half of the bus');
+  holds(
+    LIMITS.webhookIdleSocketsMax +
+      LIMITS.webhookFirstInFlightMax +
+      LIMITS.webhookRetryInFlightMax +
+      LIMITS.webhookSlowInFlightMax +
+      LIMITS.railConcurrencyMax * 4 <
+      LIMITS.openFilesKeptMax,
+    'webhooks and rails have files that merchants cannot take',
+  );
   holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < LIMITS.natsPayloadBytes,

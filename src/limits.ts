@@ -6,6 +6,9 @@ export const LIMITS = {
   /** Nothing starts where a process may have fewer files and connections open. A service that has just started has 48 (measured with 16
    *  partitions and the simulator), a rail up to railConcurrencyDefault, and callers have the rest. */
   openFilesMin: 256,
+  /** Of those that it may have open, half are not for merchants' connections, but so many at the most: providers, webhooks, operators and the
+   *  log have them. */
+  openFilesKeptMax: 16_384,
 
   // Edge
   /** Largest request body. design.md §11. */

@@ -21,7 +21,7 @@ import {
 } from './nats/errors.ts';
 import { LogOutput } from './observability/log-output.ts';
 import { createLog } from './observability/log.ts';
-import { processLimitsProblem } from './process-limits.ts';
+import { openFilesMax, processLimitsProblem } from './process-limits.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
@@ -131,7 +131,9 @@ async function serve(config: Config): Promise<void> {
   };
   // From the start on: the first process of a container does not hear of a signal otherwise.
   for (const signal of STOP_SIGNALS) process.on(signal, () => void stop(signal));
-  stopService = await startProfile({ config, log, onFailure });
+  const files = openFilesMax();
+  const connectionsMax = files - Math.min(Math.floor(files / 2), LIMITS.openFilesKeptMax);
+  stopService = await startProfile({ config, log, onFailure, connectionsMax });
 }
 
 /** Resolves, when it serves, with the way to stop it. Of the profiles only the one that is asked for is loaded. */

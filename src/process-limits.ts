@@ -17,18 +17,14 @@ const GIB = 1024 ** 3;
 
 /** What is wrong when `who` needs that much; null: it may have it. Needs no open file itself. */
 export function processLimitsProblem(who: string, { openFiles, addressSpace }: Needs): string | null {
-  const { userLimits } = process.report.getReport() as {
-    readonly userLimits?: { readonly open_files?: Limit; readonly virtual_memory_bytes?: Limit };
-  };
-  // Node has raised it at its start as far as it may.
-  const files = numberOf(userLimits?.open_files);
+  const files = openFilesMax();
   if (files < openFiles) {
     return (
       `this process may have ${files} files open at once, and ${who} needs ${openFiles}: raise the limit (\`ulimit -n 65536\` in a ` +
       'shell, LimitNOFILE of systemd, nofile of a container)'
     );
   }
-  const space = numberOf(userLimits?.virtual_memory_bytes);
+  const space = numberOf(limits()?.virtual_memory_bytes);
   if (space < addressSpace) {
     return (
       `this process may have ${Math.floor(space / GIB)} GiB of address space, and ${who} needs ${Math.ceil(addressSpace / GIB)}, of ` +
@@ -36,6 +32,23 @@ export function processLimitsProblem(who: string, { openFiles, addressSpace }: N
     );
   }
   return null;
+}
+
+/** Files and connections that this process may have open at once. Node has raised it at its start as far as it may. */
+export function openFilesMax(): number {
+  return numberOf(limits()?.open_files);
+}
+
+interface Limits {
+  readonly open_files?: Limit;
+  readonly virtual_memory_bytes?: Limit;
+}
+
+let known: Limits | undefined;
+
+/** Read once: it takes as long as the start of a small program. */
+function limits(): Limits | undefined {
+  return (known ??= (process.report.getReport() as { readonly userLimits?: Limits }).userLimits);
 }
 
 function numberOf(limit: Limit | undefined): number {

@@ -26,4 +26,6 @@ export interface HttpObserver {
   onNoReply(route: RouteName, reason: NoReplyReason, durationMs: number, requestId: string): void;
   /** A request was refused because its key, which names this account, has too much under way. */
   readonly onKeyFull?: (accountId: string) => void;
+  /** A connection was closed as it came: there are as many as may be. */
+  readonly onConnectionRefused?: () => void;
 }

@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly observer: HttpObserver | null;
   /** Left out: those of LIMITS. */
   readonly bounds?: Bounds;
+  /** Open at once; one more is closed as it comes. Left out: as many as come. */
+  readonly connectionsMax?: number | undefined;
 }
 
 export interface HttpServer {
@@ -65,9 +67,21 @@ export function createServer(options: ServerOptions): HttpServer {
     closing: false,
   };
   const app = App();
+  if (options.connectionsMax !== undefined) boundConnections(app, options.connectionsMax, options.observer);
   for (const route of options.surface.routes) addRoute(app, context, options, route);
   app.any('/*', unmatched(context, options.surface));
   return serverOf(app, context);
+}
+
+/** Where a process may open no more files nobody else of it can open one either, and each turn of the loop tries to take the next. */
+function boundConnections(app: TemplatedApp, connectionsMax: number, observer: HttpObserver | null): void {
+  let open = 0;
+  app.filter((response, change) => {
+    open += change;
+    if (change < 0 || open <= connectionsMax) return;
+    observer?.onConnectionRefused?.();
+    response.close();
+  });
 }
 
 // ---- Life

@@ -12,6 +12,7 @@ const REFUSALS_EVERY_MS = 1_000;
 export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObserver> {
   const refused = onceIn(REFUSALS_EVERY_MS);
   const full = onceIn(REFUSALS_EVERY_MS);
+  const crowded = onceIn(REFUSALS_EVERY_MS);
   return {
     onReply(route, status, durationMs, requestId, errorCode) {
       metrics.onReply(route, status, durationMs, errorCode);
@@ -33,6 +34,14 @@ export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObs
       if (unseen === null) return;
       const fields = { account_id: accountId, refused_since_last_line: unseen };
       log.warn(fields, 'a key has too much under way: its requests are refused, others are not');
+    },
+    onConnectionRefused(): void {
+      const unseen = crowded();
+      if (unseen === null) return;
+      log.warn(
+        { refused_since_last_line: unseen },
+        'merchants have as many connections open as they may: one more is closed. Bound them by address before the service, or raise the limit of open files',
+      );
     },
   };
 }

@@ -137,7 +137,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   };
   const openings = new Openings(operators);
   watchNode(metrics, operators, disk === null ? null : host, terms);
-  const { operatorServer, front } = edgeOf(config, operators, rails, metrics);
+  const { operatorServer, front } = edgeOf(options, operators, rails, metrics);
 
   // 6. Open for business.
   const jobs = startJobs(options, nats, disk, host, terms, openings);
@@ -173,7 +173,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
 
 /** `front`: null where there is none. */
 function edgeOf(
-  { roles }: Config,
+  { config, connectionsMax }: ServiceOptions,
   operators: OperatorContext,
   rails: Rails,
   metrics: Metrics,
@@ -182,8 +182,8 @@ function edgeOf(
   const observer = createHttpObserver(metrics, log);
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
   const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
-  const front = roles.has('front')
-    ? createServer({ surface: merchantSurface(callbacks), bus, observer })
+  const front = config.roles.has('front')
+    ? createServer({ surface: merchantSurface(callbacks), bus, observer, connectionsMax })
     : null;
   return { operatorServer, front };
 }

@@ -10,4 +10,6 @@ export interface ServiceOptions {
   readonly config: Config;
   readonly log: Log;
   readonly onFailure: OnFailure;
+  /** As ServerOptions has it, of the merchants' server. */
+  readonly connectionsMax?: number;
 }

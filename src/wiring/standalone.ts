@@ -61,8 +61,9 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-export async function startStandalone({ config, log, onFailure }: ServiceOptions): Promise<Service> {
+export async function startStandalone(options: ServiceOptions): Promise<Service> {
   assertLimits();
+  const { config, log, onFailure, connectionsMax } = options;
   const startedAt = performance.now();
   const clock = createProcessClock();
   let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
@@ -124,7 +125,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   // 6. The edge: merchants and providers on one port, operators on another.
   const observer = createHttpObserver(metrics, log);
   const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
-  const front = createServer({ surface: merchantSurface(callbacks), bus, observer });
+  const front = createServer({ surface: merchantSurface(callbacks), bus, observer, connectionsMax });
   const operators: OperatorContext = {
     bus,
     log,
@@ -134,10 +135,8 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     rails: () => pollers.railHealth(),
     partitions: () => partitionMap(config, ledger),
     raiseWriteFormat: async () => OWN_FORMAT,
-    notReady: () => {
-      if (state !== 'ready') return `the service is ${state}`;
-      return storage.stall ?? space.shortage ?? damaged.problem;
-    },
+    notReady: () =>
+      state === 'ready' ? (storage.stall ?? space.shortage ?? damaged.problem) : `the service is ${state}`,
     metrics,
   };
   watchReadiness(metrics, operators.notReady);

@@ -71,6 +71,7 @@ export interface FrontOptions {
   readonly bounds?: Partial<Bounds>;
   readonly onCallback?: OnCallback;
   readonly observer?: HttpObserver;
+  readonly connectionsMax?: number;
 }
 
 export async function startFront(options: FrontOptions = {}): Promise<Front> {
@@ -80,6 +81,7 @@ export async function startFront(options: FrontOptions = {}): Promise<Front> {
     bus,
     observer: options.observer ?? null,
     bounds: { ...LIMITS, ...options.bounds },
+    connectionsMax: options.connectionsMax,
   });
   const port = await server.listen('127.0.0.1', 0);
   const send = (bytes: string | Buffer): Promise<Answer> => exchange(port, bytes);

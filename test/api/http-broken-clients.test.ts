@@ -257,6 +257,27 @@ t.test('too much of bodies that are not whole yet: 503 to those that take longes
   }
 });
 
+t.test('as many connections as may be open: one more is closed, until one goes', async (t) => {
+  let refused = 0;
+  const front = await startFront({
+    connectionsMax: 2,
+    observer: { onReply() {}, onNoReply() {}, onConnectionRefused: () => refused++ },
+  });
+  t.teardown(() => front.stop());
+  const kept = await open(front.port);
+  const gone = await open(front.port);
+  for (let i = 0; i < 3; i++) t.equal(await readToEnd(await open(front.port)), '');
+  t.equal(refused, 3);
+  const answered = readAnswer(kept);
+  kept.write(READ);
+  t.hasStrict(await answered, { status: 200 }, 'those who are there are served');
+  gone.destroy();
+  let answer = null;
+  while (answer === null) answer = await front.send(READ).catch(() => null);
+  t.equal(answer.status, 200);
+  kept.destroy();
+});
+
 t.test('bodies that do not come leave half of the places to others', async (t) => {
   const { front, statuses } = await watched(t, { bounds: { frontRequestsOpenMax: 4 } });
   const head = requestBytes('POST', '/v1/charges', { 'Content-Type': 'application/json' }, LARGE);

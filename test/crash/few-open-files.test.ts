@@ -2,13 +2,17 @@
 // later without a word.
 
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { Agent, get, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { WAL_LIMITS } from '../../wal/limits.ts';
-import { environmentOf } from './service-process.ts';
+import { until } from '../until.ts';
+import { environmentOf, startProcess } from './service-process.ts';
 
 /** With fewer Node itself ends before it has read a line of ours. */
 const NODE_NEEDS = 24;
@@ -62,6 +66,33 @@ t.test('with as many as are needed a tool does its work', (t) => {
   t.match(stderr, /holds no log/);
   t.end();
 });
+
+t.test('connections that say nothing leave operators and the rest of the service theirs', async (t) => {
+  const data = join(directory, 'crowded');
+  const service = await startProcess(data, {}, LIMITS.openFilesMin);
+  const { hostname, port } = new URL(service.demo.base_url);
+  const kept = new Agent({ keepAlive: true, maxSockets: 1 });
+  const asked = (): Promise<number | undefined> => statusOf(`${service.demo.base_url}/openapi.json`, kept);
+  t.equal(await asked(), 200);
+  const silent = Array.from({ length: LIMITS.openFilesMin }, () => connect(Number(port), hostname));
+  t.teardown(() => {
+    for (const socket of silent) socket.destroy();
+    kept.destroy();
+  });
+  await Promise.all(silent.map((socket) => once(socket, 'connect')));
+  await until(() => service.printed.some((line) => line.includes('as many connections open as they may')));
+  t.equal(await statusOf(`${service.demo.operator_url}/readyz`), 200);
+  t.notOk(silent[0]!.closed, 'and not when silence is over, after 8 s');
+  t.equal(await asked(), 200, 'whoever is connected is served on');
+  t.equal(await service.end('SIGTERM'), 0);
+});
+
+async function statusOf(url: string, agent?: Agent): Promise<number | undefined> {
+  const [response] = (await once(get(url, { agent }), 'response')) as [IncomingMessage];
+  response.resume();
+  await once(response, 'end');
+  return response.statusCode;
+}
 
 /** Much for Node, and too little for LMDB's files. */
 const SPACE_GIB = 100;

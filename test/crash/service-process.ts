@@ -22,12 +22,16 @@ export interface ServiceProcess {
 
 const READY_MS = 90_000;
 
-/** Resolves when the process says that it is ready; rejects with what it printed when it ends before. */
+/** Resolves when the process says that it is ready; rejects with what it printed when it ends before. `openFiles`: at once; 0: as many as
+ *  this process. */
 export async function startProcess(
   dataDir: string,
   environment: Record<string, string> = {},
+  openFiles = 0,
 ): Promise<ServiceProcess> {
-  const child = spawn(process.execPath, ['src/main.ts'], {
+  const shell = openFiles === 0 ? [] : ['sh', '-c', 'ulimit -n "$0"; exec "$@"', String(openFiles)];
+  const [program, ...args] = [...shell, process.execPath, 'src/main.ts'];
+  const child = spawn(program, args, {
     env: environmentOf(dataDir, {
       PARTITIONS: '4',
       SIMULATOR_APPROVE_AFTER_MS: '20',
