@@ -212,6 +212,20 @@ t.test('whatever the note, what is sent of it is taken', async (t) => {
   }
 });
 
+t.test('what a merchant writes is what MTN shows to the payer and the payee', async (t) => {
+  for (const type of ['CHARGE', 'PAYOUT'] as const) {
+    for (const note of ["Joe's caf\u00e9 & co", null, "'&'"]) {
+      const transaction = transactionOf({ type, note });
+      await rails.rail(transaction.provider).submit(transaction);
+      await outcomeOf(rails.rail(transaction.provider), transaction);
+      const isOfIt = ({ body }: { readonly body: string }) => body.includes(referenceOf(transaction));
+      const told = await until(() => rails.heard.find(isOfIt), Boolean);
+      const shown = note?.startsWith('Joe') === true ? 'Joes cafe co' : transaction.reference;
+      t.hasStrict(JSON.parse(told!.body), { payerMessage: shown, payeeNote: shown });
+    }
+  }
+});
+
 t.test('no answer to a submit fails what the provider may yet pay', async (t) => {
   const gateway = (code: string) => ({ status_code: code, status_message: 'x' });
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [

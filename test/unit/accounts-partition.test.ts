@@ -3,10 +3,11 @@
 
 import t from 'tap';
 import { accountsGroup } from '../../actors/accounts/group.ts';
+import { pendingOf } from '../../actors/pollers/created.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
-import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import type { AccountEvent, AccountRecord, TransactionCreated } from '../../src/domain/account-event.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
@@ -87,12 +88,12 @@ function opened() {
   const create = (deadline = FOR_EVER): Reply[] =>
     send(charge({}, { deadline, idempotencyKey: `charge-${++keys}` }));
   const succeed = (transactionId: string): Reply[] => send(outcome(transactionId, 'SUCCESSFUL'));
-  return { partition, state, send, create, succeed, flush, createdIds, ofType };
+  return { partition, state, send, create, succeed, flush, createdIds, ofType, records };
 }
 
 /** With money to pay out, and a way to. */
 function funded() {
-  const { state, send, succeed, flush, ofType } = opened();
+  const { state, send, succeed, flush, ofType, records } = opened();
   send(deposit({ amount: '5000000' }, { idempotencyKey: 'deposit-1' }));
   flush();
   succeed(ofType('DepositCreated')[0]!.id);
@@ -103,7 +104,7 @@ function funded() {
     flush();
     return replies[0]!;
   };
-  return { state, send, flush, pay };
+  return { state, send, flush, pay, records };
 }
 
 void t.test('callers who wait may be as many as they may, and then their waiting ends', (t) => {
@@ -263,6 +264,32 @@ void t.test('what is final waits for no provider, and is told only to who asks f
   flush();
   t.match(send(query), unknown);
   t.hasStrict(send({ ...query, evenFinal: true }), [{ type: 'done' }]);
+  t.end();
+});
+
+void t.test('a poller is told the same of a new transaction by its event and by its account', (t) => {
+  const { send, flush, records } = funded();
+  const rows = [
+    [charge({ description: 'Books' }, { idempotencyKey: 'charge-1' }), 'Books'],
+    [deposit({ description: 'Float' }, { idempotencyKey: 'deposit-2' }), 'Float'],
+    [payout({ narration: 'Wages of May' }, { idempotencyKey: 'payout-1' }), 'Wages of May'],
+    [payout({}, { idempotencyKey: 'payout-2' }), null],
+  ] as const;
+  for (const [create, note] of rows) {
+    send(create);
+    flush();
+    const record = records.at(-1)!;
+    const told = pendingOf(record.events[0] as TransactionCreated, record);
+    t.equal(told.note, note, 'shown to the payer or the recipient');
+    const query = {
+      type: 'GetPending',
+      accountId: ACCOUNT,
+      transactionId: told.id,
+      deadline: FOR_EVER,
+    } as const;
+    const [reply] = send(query);
+    t.strictSame(reply?.type === 'done' && JSON.parse(reply.body), told);
+  }
   t.end();
 });
 
