@@ -28,10 +28,11 @@ const textOrNull = fc.option(text);
 const letters = fc
   .array(fc.constantFrom(...ALPHABET.split('')), { minLength: 24, maxLength: 24 })
   .map((all) => all.join(''));
+/** Also such as are written whole: derived ones, of another kind than is expected, of another length. */
 const id = (kind: IdKind) =>
   fc
-    .tuple(letters, fc.constantFrom('00', '01', '10', 'ZZ'))
-    .map(([body, suffix]) => makeId(kind, body + suffix));
+    .tuple(fc.constantFrom(kind, kind, 'request'), letters, fc.constantFrom('00', '01', '10', 'ZZ', '0000'))
+    .map(([prefix, body, suffix]) => makeId(prefix as IdKind, body + suffix));
 const transactionId = fc
   .constantFrom('charge', 'payout', 'withdrawal', 'deposit')
   .chain((kind) => id(kind as IdKind));
@@ -219,6 +220,7 @@ t.test('records read for ever as they did: one of each event', async (t) => {
 
 t.test('what this version does not know in full is refused, not guessed', async (t) => {
   const account = '"01KJJWSV6000000000000001"';
+  const withdrawn = `[4,${account},500,0,0,0,0,256772123456,"r","mtn_ug",${account}`;
   const lines: [line: string, says: RegExp][] = [
     ['', /not JSON/],
     ['[1', /not JSON/],
@@ -238,7 +240,13 @@ t.test('what this version does not know in full is refused, not guessed', async 
     [`[${account},5,[8,"x01KJJWSV6000000000000001"]]`, /the id of a transaction/],
     [`[${account},5,[10,"c01KJJWSV6000000000000001",1,99]]`, /closed list/],
     [`[${account},5,[10,"c01KJJWSV6000000000000001",1]]`, /an integer, found undefined/],
+    [`[${account},5,[14,5,"o","r"]]`, /a text, found 5/],
     [`[${account},5,[16,[],"o"]]`, /settings/],
+    [`[${account},5,[16,null,"o"]]`, /settings/],
+    [`[${account},5,[16,5,"o"]]`, /settings/],
+    [`[${account},5,${withdrawn},2]]`, /0 or 1, found 2/],
+    [`[${account},5,${withdrawn},1,null,null,null,null,[]]]`, /metadata/],
+    [`[${account},5,${withdrawn},1,null,null,null,null,null,null,2]]`, /0 or 1, found 2/],
     [`[${account},5,[22,"01KJJWSV6000000000000001",1.5,"01KJJWSV6000000000000001"]]`, /an integer/],
   ];
   for (const [line, says] of lines) {
@@ -253,6 +261,8 @@ t.test('what cannot be written is a bug of ours', async (t) => {
   t.throws(() => encodeRecord(record({ type: 'Unheard' })), /has a row/);
   t.throws(() => encodeRecord(record({ type: 'AnswerFixed', id: 'x'.repeat(25) })), /short one/);
   t.throws(() => encodeRecord(record({ type: 'WalletActivated', id: 'x'.repeat(24) })), /short one/);
+  const wallet = { type: 'WalletAdded', id: 'w', label: '', country: 'UG', network: 'MTN', by: 'u' };
+  t.throws(() => encodeRecord(record({ ...wallet, msisdn: '0772123456' })), /leading zero/);
   t.throws(
     () => encodeRecord(record({ type: 'UserAdded', id: 'u', email: '', role: 'KING', by: '' })),
     /closed list/,

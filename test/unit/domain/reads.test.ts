@@ -30,6 +30,7 @@ t.test('a query is let in by the same checks, in the same order, as a command', 
     ['no key, nothing said', { keyHash: null }, false, 'authentication_required'],
     ['publishable key', publishable, true, 'secret_key_required'],
     ['publishable key, not live', publishable, false, 'live_mode_not_enabled'],
+    ['key that begins otherwise', { keyHash: `d${KEY_HASH.slice(1)}` }, false, 'invalid_api_key'],
     ['wrong key', { keyHash: `${KEY_HASH.slice(0, -1)}d` }, false, 'invalid_api_key'],
     ['longer key', { keyHash: `${KEY_HASH}d` }, false, 'invalid_api_key'],
     ['empty key', { keyHash: '' }, false, 'invalid_api_key'],
@@ -115,4 +116,7 @@ t.test('ids carry their time, sort by it, and derive others', async (t) => {
     }),
     { seed },
   );
+  const id = makeId('charge', body(7, START));
+  t.equal(new Set(Array.from({ length: 1_023 }, (_, n) => deriveId('entry', id, n))).size, 1_023);
+  t.notOk(isId('charge', `${id.slice(0, -1)}U`), 'a letter that none has');
 });
