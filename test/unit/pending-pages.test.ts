@@ -4,15 +4,15 @@
 import t from 'tap';
 import { listExpired, listPending } from '../../actors/accounts/for-pollers.ts';
 import { Memory } from '../../actors/accounts/memory.ts';
-import { encodeOpen, indexPrefix, openKey, openOf } from '../../actors/accounts/rows.ts';
+import { encodeOpen, indexPrefix, openKey, openOf, SEPARATOR } from '../../actors/accounts/rows.ts';
 import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
-import { bodyOf, encodeTime } from '../../src/domain/id.ts';
+import { bodyOf, encodeTime, PREFIX_OF_TYPE } from '../../src/domain/id.ts';
 import { money } from '../../src/domain/money.ts';
 import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
-import { ACCOUNT } from './domain/scenario.ts';
+import { ACCOUNT, DAY } from './domain/scenario.ts';
 
 const START = 1_772_357_500_000;
 
@@ -74,6 +74,22 @@ function viewsOf(transactions: readonly Transaction[]): { views: Views; looked: 
     },
   };
   return { views, looked: () => looked };
+}
+
+/** Rows as LMDB has them, of what is at rest. */
+function viewsOfFinal(transactions: readonly Transaction[]): Views {
+  const texts = new Map(transactions.map((transaction) => [transaction.id, encodeTransaction(transaction)]));
+  const indexed = transactions.map((one) => indexPrefix(ACCOUNT, bucketOf(one)) + bodyOf(one.id)).sort();
+  const buckets = new Set(indexed.map((key) => key.slice(0, key.lastIndexOf(SEPARATOR))));
+  const rows = { bucket: [...buckets], index: indexed };
+  return {
+    get: (_table, id) => texts.get(id),
+    *range(table, { start, end }) {
+      for (const key of rows[table as 'bucket' | 'index']) {
+        if (key >= start && key < end) yield { key, value: '' };
+      }
+    },
+  };
 }
 
 interface Page {
@@ -163,20 +179,7 @@ t.test('nor does a page of what has expired, and the pages together are all of i
     approvalStatus: 'NOT_REQUIRED' as const,
     events: events.map((event) => ({ ...event, source: 'SYSTEM' as const })),
   }));
-  const bucket = bucketOf(all[0]!);
-  const texts = new Map(all.map((transaction) => [transaction.id, encodeTransaction(transaction)]));
-  const rows = {
-    bucket: [indexPrefix(ACCOUNT, bucket).slice(0, -1)],
-    index: all.map(({ id }) => indexPrefix(ACCOUNT, bucket) + bodyOf(id)),
-  };
-  const views: Views = {
-    get: (_table, id) => texts.get(id),
-    *range(table, { start, end }) {
-      for (const key of rows[table as 'bucket' | 'index']) {
-        if (key >= start && key < end) yield { key, value: '' };
-      }
-    },
-  };
+  const views = viewsOfFinal(all);
   const memory = new Memory(views, { sequence: 1, writesRows: false });
   const query = { type: 'ListExpired', accountId: '', deadline: Infinity, expiredSince: 0 } as const;
   const ids: string[] = [];
@@ -195,4 +198,37 @@ t.test('nor does a page of what has expired, and the pages together are all of i
     ids,
     all.map(({ id }) => id),
   );
+});
+
+t.test('what has expired is looked for as far back as it can have been made, by its type', async (t) => {
+  const expiryMs = 1_800_000;
+  const since = START + 40 * DAY;
+  const ended = (type: 'CHARGE' | 'DEPOSIT' | 'PAYOUT', madeAt: number, endedAt = since): Transaction => {
+    const isByOperator = type === 'PAYOUT';
+    const { id, events, ...rest } = withdrawal(madeAt - START, {
+      type,
+      approvalStatus: 'NOT_REQUIRED',
+      status: 'FAILED',
+      failureCode: isByOperator ? 'provider_unavailable' : 'expired',
+    });
+    const failed = { ...events[0]!, at: endedAt, source: isByOperator ? 'DASHBOARD' : 'SYSTEM' } as const;
+    return { ...rest, id: PREFIX_OF_TYPE[type] + bodyOf(id), events: [failed] };
+  };
+  const collected = since - expiryMs - LIMITS.pollerExpiredLateMs;
+  const settled = since - LIMITS.pollerSettledLateMs;
+  const told = [ended('CHARGE', collected), ended('DEPOSIT', collected), ended('PAYOUT', settled)];
+  const views = viewsOfFinal([
+    ...told,
+    ended('CHARGE', collected - 1),
+    ended('DEPOSIT', collected - 1),
+    ended('PAYOUT', settled - 1),
+    ended('CHARGE', since - 2, since - 1),
+    ended('PAYOUT', since - 2, since - 1),
+  ]);
+  const memory = new Memory(views, { sequence: 1, writesRows: false });
+  const query = { type: 'ListExpired', accountId: '', deadline: Infinity, after: null, limit: 500 } as const;
+  const { reply } = listExpired(memory, views, { ...query, expiredSince: since }, expiryMs);
+  if (reply.type !== 'done') throw new Error(reply.type);
+  const { data } = JSON.parse(reply.body) as Page;
+  t.same(data.map(({ id }) => id).sort(), told.map(({ id }) => id).sort());
 });
