@@ -22,6 +22,7 @@ import {
   MINUTE,
   outcome,
   START,
+  submission,
 } from './domain/scenario.ts';
 
 const ANSWER_WAIT_MS = 5_000;
@@ -39,7 +40,7 @@ function opened() {
   };
   const group = accountsGroup(policy);
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: START, isPaused: false };
+  const state = { now: START, isPaused: false, onPublished: () => {} };
   const records: AccountRecord[] = [];
   const partition = new Partition<AccountCommand, AccountQuery, AccountRecord>({
     group,
@@ -51,7 +52,10 @@ function opened() {
     observer: { decided: () => {} },
     writeFormat: () => 1,
     isPaused: () => state.isPaused,
-    publish: (_first, published) => records.push(...published),
+    publish: (_first, published) => {
+      records.push(...published);
+      state.onPublished();
+    },
   });
   const flush = (): void => {
     const first = log.durable + 1;
@@ -128,6 +132,33 @@ void t.test('callers who wait may be as many as they may, and then their waiting
   }
   t.equal(partition.waiting, 0, 'and so does time');
   t.ok(replies.every(([reply]) => reply?.type === 'done'));
+  t.end();
+});
+
+void t.test('who waits for a rail is answered by its first word, whatever that is, and not later', (t) => {
+  const words: ((id: string) => AccountCommand)[] = [
+    (id) => submission(id),
+    (id) => outcome(id, 'SUCCESSFUL'),
+    (id) => outcome(id, 'FAILED'),
+  ];
+  for (const word of words) {
+    // At once, as a rail within the process does, before who waits is looked after; or later.
+    for (const isAtOnce of [true, false]) {
+      const { state, create, send, flush, createdIds } = opened();
+      const say = (): void => {
+        state.onPublished = () => {};
+        send(word(createdIds()[0]!));
+      };
+      const replies = create();
+      if (isAtOnce) state.onPublished = say;
+      flush();
+      t.same(replies, []);
+      if (!isAtOnce) say();
+      t.same(replies, [], 'it could be taken back');
+      flush();
+      t.hasStrict(replies, [{ type: 'done' }]);
+    }
+  }
   t.end();
 });
 
