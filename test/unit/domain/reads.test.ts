@@ -23,11 +23,13 @@ t.test('a query is let in by the same checks, in the same order, as a command', 
   const good = { accountId: ACCOUNT, deadline: START, keyHash: KEY_HASH, problem: null };
   const cursor = rejection('invalid_cursor', null, 'starting_after');
   const none = rejection('authentication_required');
+  const malformed = { keyHash: null, problem: rejection('invalid_api_key') };
   const publishable = { keyHash: null, problem: rejection('secret_key_required') };
   const rows: [name: string, call: object, live: boolean, code: string | null][] = [
     ['late', { deadline: START - 1, keyHash: null, problem: none }, false, 'service_unavailable'],
     ['no key', { keyHash: null, problem: none }, false, 'authentication_required'],
     ['no key, nothing said', { keyHash: null }, false, 'authentication_required'],
+    ['no key of ours', malformed, false, 'invalid_api_key'],
     ['publishable key', publishable, true, 'secret_key_required'],
     ['publishable key, not live', publishable, false, 'live_mode_not_enabled'],
     ['key that begins otherwise', { keyHash: `d${KEY_HASH.slice(1)}` }, false, 'invalid_api_key'],
