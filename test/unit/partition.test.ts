@@ -105,6 +105,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
   /** `aheadMs`: of the process's clock, compared with that of its callers. */
   const state = { now: 1_000, aheadMs: 0, isPaused: false, writeFormat: 1 };
   const published: string[] = [];
+  const counted: string[] = [];
   const logic = new Counter();
   const partition = new Partition<Command, Query, string>({
     group: { ...group, ...options },
@@ -113,7 +114,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     clock: () => state.now,
     deadlineClock: () => state.now - state.aheadMs,
     lastRecordAt: 0,
-    observer: { decided: () => {} },
+    observer: { decided: (_group, type, outcome) => counted.push(`${type}:${outcome}`) },
     writeFormat: () => state.writeFormat,
     isPaused: () => state.isPaused,
     publish: (_first, records) => published.push(...records),
@@ -131,7 +132,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     partition.committed(first, count);
     partition.answer();
   };
-  return { partition, logic, log, state, published, replies, send, flush };
+  return { partition, logic, log, state, published, counted, replies, send, flush };
 }
 
 void t.test('no reply leaves before the log is durable up to what it tells', (t) => {
@@ -336,6 +337,16 @@ void t.test('a full mailbox and a passed deadline answer unavailable, undecided'
   t.equal(log.appended, before);
   t.same(replies.slice(1), ['Add:unavailable', 'Read:unavailable']);
   t.equal(partition.depth, LIMITS.mailboxMax);
+  t.end();
+});
+
+void t.test('every command is counted, by what became of it', (t) => {
+  const { state, counted, send } = heldBack();
+  send('Add', 999);
+  for (const type of ['Add', 'Refuse', 'Open'] as const) send(type);
+  state.isPaused = true;
+  send('Add');
+  t.same(counted, ['Add:unavailable', 'Add:reply', 'Refuse:rejected', 'Open:wait', 'Add:unavailable']);
   t.end();
 });
 
