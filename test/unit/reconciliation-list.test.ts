@@ -130,3 +130,18 @@ t.test('a page looks at so many rows and no more, and says where to go on', asyn
   );
   t.equal(second.next, null);
 });
+
+t.test('a page ends early rather than outgrow the bus, and the next one goes on there', async (t) => {
+  const detail = 'x'.repeat(LIMITS.listPageCharactersMax / 2 - 1_000);
+  const items = Array.from({ length: 5 }, (_, number) => ({ ...newItem(number, 'acc_1', false), detail }));
+  const { views } = viewsOf(items);
+  const memory = new Memory(views, { sequence: 1, writesRows: false });
+  const told: string[][] = [];
+  for (let startingAfter: string | null = null; told.length === 0 || startingAfter !== null;) {
+    const { data, next } = page(memory, views, { accountId: '', open: true, limit: 5, startingAfter });
+    told.push(data.map(({ id }) => id));
+    startingAfter = next;
+  }
+  const [a, b, c, d, e] = items.map(({ id }) => id);
+  t.strictSame(told, [[e, d], [c, b], [a]]);
+});
