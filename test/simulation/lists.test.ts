@@ -225,6 +225,20 @@ void t.test('every page of every filter combination is what a full scan would gi
     const open = everybody.filter((known) => known.status === status).length;
     t.equal(census!.open(status), open, `the census knows the ${status}`);
   }
+  const entered = new Map<string, number>();
+  for (const { type, status, count } of census!.entered()) entered.set(`${type} ${status}`, count);
+  const passed = everybody.flatMap(({ type, status }) =>
+    (status === 'REVERSED' ? ['SUCCESSFUL', 'REVERSED'] : [status]).map((one) => `${type} ${one}`),
+  );
+  for (const type of ['CHARGE', 'DEPOSIT']) {
+    for (const status of ['SUCCESSFUL', 'FAILED', 'REVERSED']) {
+      const name = `${type} ${status}`;
+      const count = passed.filter((one) => one === name).length;
+      t.equal(entered.get(name) ?? 0, count, `it counts what became ${name}`);
+    }
+    const created = everybody.filter((known) => known.type === type).length;
+    t.equal(entered.get(`${type} PENDING_PROVIDER`), created, `and each new ${type}`);
+  }
   t.ok(compared > 500, `${compared} rows compared`);
 });
 
