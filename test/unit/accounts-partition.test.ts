@@ -387,6 +387,23 @@ void t.test('a refusal waits for what it is for to be durable, of a read too', (
   t.end();
 });
 
+void t.test('a list waits for all that it tells to be durable, whichever of it changed last', (t) => {
+  const { send, create, flush, createdIds, ofType } = opened();
+  for (let n = 0; n < 2; n++) create();
+  flush();
+  const { secretKeyHash: keyHash } = ofType('AppConnected')[0]!;
+  const call = { accountId: ACCOUNT, deadline: FOR_EVER, keyHash, problem: null } as const;
+  const page = { filter: {}, view: 'object', limit: 10, startingAfter: null } as const;
+  for (const transactionId of createdIds()) {
+    send(submission(transactionId));
+    const replies = send({ ...call, ...page, type: 'ListTransactions' });
+    t.same(replies, []);
+    flush();
+    t.hasStrict(replies, [{ type: 'done' }]);
+  }
+  t.end();
+});
+
 void t.test('a page ends early rather than outgrow the bus, and goes on where it ended', (t) => {
   const { send, flush, createdIds } = opened();
   const metadata = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, '€'.repeat(512)]));
