@@ -183,6 +183,7 @@ void t.test(
     for (const count of [1, 8 * portion + 3, 1, 1, portion, 2 * portion]) log.publish(count);
     const turns = countTurns();
     const handed: number[] = [];
+    const order: number[] = [];
     const afters = [0, 5, 3 * portion];
     const seen = afters.map((): number[] => []);
     await Promise.all(
@@ -191,6 +192,7 @@ void t.test(
         log.feed.subscribe<number>('accounts', 0, after, ({ records }) => {
           handed[turns.turn] = (handed[turns.turn] ?? 0) + records.length;
           seen[index]!.push(...records);
+          order.push(index);
           if (records.at(-1) === log.last) resolve();
         });
         await promise;
@@ -201,6 +203,7 @@ void t.test(
     t.ok(sizes.every((size) => size <= portion));
     const total = afters.reduce((sum, after) => sum + log.last - after, 0);
     t.equal(sizes.length, Math.ceil(total / portion), 'and no less, while there is more');
+    t.same(order.slice(0, 6), [0, 1, 2, 0, 1, 2], 'one after the other');
     for (const [index, after] of afters.entries()) t.same(seen[index], upTo(log.last, after));
     t.equal(log.decoded, total);
   },
