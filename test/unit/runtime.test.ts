@@ -199,6 +199,8 @@ void t.test(
       }),
     );
     turns.stop();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.notOk(process.getActiveResourcesInfo().includes('Immediate'), 'no turn is taken for nothing');
     const sizes = handed.filter((size) => size > 0);
     t.ok(sizes.every((size) => size <= portion));
     const total = afters.reduce((sum, after) => sum + log.last - after, 0);
