@@ -37,9 +37,9 @@ interface ReplicaOf {
   readonly by?: StreamPublisher;
 }
 
-/** A real nats-server, with a link to it and what publishes over that, until `t` ends. */
-export async function startNats(t: Pick<Test, 'teardown'>): Promise<Nats> {
-  const servers = await startNatsServers();
+/** A real nats-server, with a link to it and what publishes over that, until `t` ends. `directory`: as startNatsServers has it. */
+export async function startNats(t: Pick<Test, 'teardown'>, directory?: string): Promise<Nats> {
+  const servers = await startNatsServers(directory === undefined ? {} : { directory });
   const nats = await link(servers.url, 'ledger');
   const publisher = new StreamPublisher(nats);
   t.teardown(async () => {

@@ -4,20 +4,20 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
+import type { NatsServers } from '../../deploy/nats-servers.ts';
 import type { Replication } from '../../src/config.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
-import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import type { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import { openStorage } from '../unit/storage-driven.ts';
-import { link } from './adapters.ts';
+import { startNats } from './adapters.ts';
 
 export interface Hosting {
   readonly host: ClusterHost;
@@ -49,15 +49,8 @@ export interface HostServers {
 /** Until `t` ends; fails it when a host is fenced that does not expect it. */
 export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Promise<HostServers> {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-host-'));
-  const servers = await startNatsServers({ directory: join(directory, 'nats') });
-  const nats = await link(servers.url, 'ledger');
-  const publisher = new StreamPublisher(nats);
-  t.teardown(async () => {
-    publisher.close();
-    await nats.close();
-    await servers.stop();
-    rmSync(directory, { recursive: true });
-  });
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const { servers, nats, publisher } = await startNats(t, join(directory, 'nats'));
   const fail = (error: Error): void => void t.fail(error.message);
   const nobodyElse = (): void => fail(new Error('nobody else writes'));
   const decode = (): never => {
