@@ -92,6 +92,8 @@ const startFileOf = (name: string): string => join(directory, `start-${name}`);
 /** That of any node, for who runs a cluster since before 2026-11-27. */
 const oldStartFile = join(directory, 'start');
 const processes = new StartedProcesses(directory);
+/** From the start on: whoever reads no further ends neither a command nor the cluster. */
+const terminal = ownTerminal();
 
 process.exitCode = await obey(process.argv.slice(2));
 
@@ -99,7 +101,7 @@ async function obey(args: readonly string[]): Promise<number> {
   const [command = 'run', ...words] = args;
   if (command !== 'run') endBySignals();
   if (['archive', 'trim', 'put-back'].includes(command)) {
-    return runTools('npm run cluster --', streamTools(connect), args, ownTerminal());
+    return runTools('npm run cluster --', streamTools(connect), args, terminal);
   }
   if ([command, ...words].some((word) => word === '--help' || word === '-h')) {
     console.log(USAGE);
