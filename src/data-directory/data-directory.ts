@@ -85,7 +85,7 @@ function openIdentity(path: string, partitions: number, { shortage }: DiskSpace)
   if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
-    const made = { format: FORMAT, partitions, masterKey: null, records: 0, money: null };
+    const made = { format: FORMAT, partitions, masterKey: null, records: 0, money: null, cluster: false };
     writeIdentity(path, made);
     return made;
   }
@@ -140,6 +140,23 @@ export function checkMoney(directory: Noted, { type }: RailsSetting): void {
       ? `${file} says that money is simulated there, and RAILS would pay it out: choose an empty directory with DATA_DIR. If it was ` +
           'real all the time, say "money": "real" there.'
       : `${file} says that money is real there, and RAILS=${type}, as it is unless it is set, moves none: set RAILS to the file of routes.`,
+  );
+}
+
+/** From now on it is not started alone. */
+export function noteCluster(directory: Noted): void {
+  if (!directory.identity.cluster) note(directory, { cluster: true });
+}
+
+/** Beside a cluster that goes on from the same log, one process alone would pay what that pays too. Releases the directory before it
+ *  throws DataDirectoryError. */
+export async function checkAlone({ path, identity, release }: DataDirectory): Promise<void> {
+  if (!identity.cluster) return;
+  await release();
+  throw new DataDirectoryError(
+    `${path} is of a node of a cluster, as ${IDENTITY_FILE} says, and NATS_URL, which names its NATS, is not set: one process alone ` +
+      'would pay what the cluster pays too. Set NATS_URL. If that cluster has ended for good, and no node of it had a later log, say ' +
+      `"cluster": false in ${join(path, IDENTITY_FILE)}.`,
   );
 }
 

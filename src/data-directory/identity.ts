@@ -1,5 +1,5 @@
 // What a data directory says of itself: its format, the newest format of its records, and what never changes after it was made: its
-// number of partitions, the master key, and whether its money is real.
+// number of partitions, the master key, whether its money is real, and whether others may have gone on from its log.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,6 +23,8 @@ export interface DataIdentity {
   readonly records: number;
   /** What has moved in it. Null: made before it was noted, or not begun. */
   readonly money: Money | null;
+  /** A node of a cluster has written it: the others go on from what it had. */
+  readonly cluster: boolean;
 }
 
 export const MONEY = ['real', 'simulated'] as const;
@@ -41,7 +43,7 @@ export function readIdentity(directory: string): DataIdentity | null {
   const file = join(directory, IDENTITY_FILE);
   if (!existsSync(file)) return null;
   const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
-  const { format, partitions, masterKey = null, records = 0, money: noted = null } = found;
+  const { format, partitions, masterKey = null, records = 0, money: noted = null, cluster = false } = found;
   if (Number.isInteger(format) && format !== FORMAT) {
     throw new OtherFormatError(
       `${directory} has format ${String(format)}; this version reads format ${FORMAT}`,
@@ -55,8 +57,16 @@ export function readIdentity(directory: string): DataIdentity | null {
   }
   const money = MONEY.find((each) => each === noted) ?? null;
   const isWhole = format === FORMAT && Number.isInteger(partitions) && Number.isInteger(records);
-  if (isWhole && (masterKey === null || typeof masterKey === 'string') && money === noted) {
-    return { format, partitions: partitions as number, masterKey, records: records as number, money };
+  const areNotes = (masterKey === null || typeof masterKey === 'string') && typeof cluster === 'boolean';
+  if (isWhole && areNotes && money === noted) {
+    return {
+      format,
+      partitions: partitions as number,
+      masterKey,
+      records: records as number,
+      money,
+      cluster,
+    };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }

@@ -2,6 +2,7 @@
 // room, another node, which has the log whole, takes the partition.
 
 import {
+  noteCluster,
   noteMasterKey,
   notingFormat,
   openDataDirectory,
@@ -66,6 +67,7 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
     }),
   );
   tellIfEmpty(directory, log);
+  noteCluster(directory);
   // While the cluster does not say its key, this node may have the wrong one. Noted here, it would refuse the right one for ever.
   if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
   const { space } = directory;

@@ -25,6 +25,7 @@ import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import {
+  checkAlone,
   checkLog,
   checkMasterKey,
   type DataDirectory,
@@ -71,6 +72,7 @@ export async function startStandalone(options: ServiceOptions): Promise<Service>
   // 1. The data directory, and what standalone makes for itself.
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
+  await checkAlone(directory);
   await checkLog(directory, log);
   const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));

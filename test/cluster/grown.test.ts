@@ -77,6 +77,7 @@ t.test('a service that ran alone goes on as the first node of a cluster', async 
   await untilReady([node2]);
   node1.signal('SIGTERM');
   t.equal(await node1.exited(), 0);
+  await t.rejects(startProcess(dataDir, partitions), /is of a node of a cluster.*NATS_URL.* is not set/);
   const front = await startNode(settings, 'front1', 'front');
   t.teardown(() => front.signal('SIGKILL'));
   await untilReady([front]);

@@ -20,7 +20,14 @@ t.test('what was kept is read, until nothing is', async (t) => {
 for (const rotten of ['[{"group":"acc', '', '{}', 'null', '[null]', '[{"group":"accounts"}]', '[2]']) {
   t.test(`of ${JSON.stringify(rotten)} any partition may have been refused`, async (t) => {
     const directory = t.testdir();
-    const identity = { format: FORMAT, partitions: PARTITIONS, masterKey: null, records: 0, money: null };
+    const identity = {
+      format: FORMAT,
+      partitions: PARTITIONS,
+      masterKey: null,
+      records: 0,
+      money: null,
+      cluster: false,
+    };
     writeIdentity(directory, identity);
     writeFileSync(join(directory, 'damaged.json'), rotten);
     t.strictSame(readKept(directory), placesOf(PARTITIONS));
