@@ -346,7 +346,9 @@ export class Call implements OpenCall {
     if (isLast || this.#received > LIMITS.bodyDrainBytesMax) this.refuse(TOO_LARGE);
   }
 
+  /** A head that comes alone has an empty chunk: of most bodies the rest is one more, and nothing is kept. */
   #keep(chunk: ArrayBuffer): void {
+    if (chunk.byteLength === 0) return;
     const length = this.#received;
     if (this.#body === null || length > this.#body.byteLength) {
       const grown = this.#grown(length);

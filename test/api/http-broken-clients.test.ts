@@ -231,11 +231,16 @@ t.test('a front with too much open answers 503 at once', async (t) => {
 });
 
 /** A merchant's create of which a half has come. */
-async function halfOf(t: Test, { front }: Watched, bytes: Buffer): Promise<Socket> {
+function halfOf(t: Test, on: Pick<Watched, 'front'>, bytes: Buffer): Promise<Socket> {
+  return partOf(t, on, bytes.subarray(0, 50_000));
+}
+
+/** One of which that much has come. */
+async function partOf(t: Test, { front }: Pick<Watched, 'front'>, part: Buffer): Promise<Socket> {
   const socket = await open(front.port);
   t.teardown(() => socket.destroy());
-  socket.write(bytes.subarray(0, 50_000));
-  t.hasStrict(await front.send(READ), { status: 200 }, 'the half has been read before this');
+  socket.write(part);
+  t.hasStrict(await front.send(READ), { status: 200 }, 'it has been read before this');
   return socket;
 }
 
@@ -255,6 +260,18 @@ t.test('too much of bodies that are not whole yet: 503 to those that take longes
     half.write(bytes.subarray(50_000));
     t.hasStrict(await readAnswer(half), { status: 201 }, 'who comes later, and goes on, is served');
   }
+});
+
+t.test('a head of whose body nothing has come takes no room from bodies', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: LIMITS.frontBodyBytesMin } });
+  const bytes = createBytes('head-first');
+  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
+  const begun = await partOf(t, all, bytes.subarray(0, bodyAt + 1));
+  const headAlone = await partOf(t, all, bytes.subarray(0, bodyAt));
+  headAlone.write(bytes.subarray(bodyAt));
+  t.hasStrict(await readAnswer(headAlone), { status: 201 });
+  begun.write(bytes.subarray(bodyAt + 1));
+  t.hasStrict(await readAnswer(begun), { status: 201 });
 });
 
 t.test('as many connections as may be open: one more is closed, until one goes', async (t) => {
