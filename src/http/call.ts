@@ -93,7 +93,7 @@ const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 export class Call implements OpenCall {
   readonly requestId: string;
   readonly route: RouteName;
-  /** performance.now() when its head, or where it has one its body, was there. */
+  /** performance.now() when its head, or where it has one its body, was there, or no more of it was waited for. */
   arrivedAt: number;
   expiresAt: number;
   /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
@@ -226,6 +226,8 @@ export class Call implements OpenCall {
   }
 
   makeWay(): void {
+    // No more of it is waited for: how long its client took is no time of ours.
+    this.arrivedAt = performance.now();
     this.refuse(UNAVAILABLE);
   }
 

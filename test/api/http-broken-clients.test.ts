@@ -30,20 +30,25 @@ interface Watched {
   readonly front: Front;
   readonly unanswered: NoReplyReason[];
   readonly statuses: number[];
+  readonly timedFrom: number[];
 }
 
 async function watched(t: Test, options: FrontOptions = {}): Promise<Watched> {
   const unanswered: NoReplyReason[] = [];
   const statuses: number[] = [];
+  const timedFrom: number[] = [];
   const front = await startFront({
     ...options,
     observer: {
-      onReply: (_, status) => statuses.push(status),
+      onReply(_, status, durationMs) {
+        statuses.push(status);
+        timedFrom.push(performance.now() - durationMs);
+      },
       onNoReply: (_, reason) => unanswered.push(reason),
     },
   });
   t.teardown(() => front.stop());
-  return { front, unanswered, statuses };
+  return { front, unanswered, statuses, timedFrom };
 }
 
 t.test('busy accounts: 503 with Retry-After, for creates and reads', async (t) => {
@@ -230,20 +235,16 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   t.equal((await front.send(createBytes('room-again'))).status, 201);
 });
 
-/** A merchant's create of which a half has come. */
-function halfOf(t: Test, on: Pick<Watched, 'front'>, bytes: Buffer): Promise<Socket> {
-  return partOf(t, on, bytes.subarray(0, 50_000));
-}
-
-/** One of which that much has come. */
-async function partOf(t: Test, { front }: Pick<Watched, 'front'>, part: Buffer): Promise<Socket> {
+/** A merchant's create of which that much has come. */
+async function partOf(t: Test, { front }: Watched, bytes: Buffer, length: number): Promise<Socket> {
   const socket = await open(front.port);
   t.teardown(() => socket.destroy());
-  socket.write(part);
+  socket.write(bytes.subarray(0, length));
   t.hasStrict(await front.send(READ), { status: 200 }, 'it has been read before this');
   return socket;
 }
 
+const halfOf = (t: Test, on: Watched, bytes: Buffer): Promise<Socket> => partOf(t, on, bytes, 50_000);
 const LARGE = JSON.stringify(CHARGE).padEnd(60_000, ' ');
 
 t.test('too much of bodies that are not whole yet: 503 to those that take longest', async (t) => {
@@ -251,11 +252,13 @@ t.test('too much of bodies that are not whole yet: 503 to those that take longes
   const bytes = createBytes('half-a-body', LARGE);
   const head = { ...createHeaders(), Authorization: null };
   const dawdling = await halfOf(t, all, requestBytes('POST', '/v1/charges', head, LARGE));
+  const readAt = performance.now();
   const refused = readAnswer(dawdling);
   const halves = [await halfOf(t, all, bytes), await halfOf(t, all, bytes)];
   const answer = await refused;
   t.hasStrict(answer, { status: 503, headers: { 'retry-after': '1' } });
   assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
+  t.ok(all.timedFrom[all.statuses.indexOf(503)]! > readAt, 'what its client took is no time of ours');
   for (const half of halves) {
     half.write(bytes.subarray(50_000));
     t.hasStrict(await readAnswer(half), { status: 201 }, 'who comes later, and goes on, is served');
@@ -266,8 +269,8 @@ t.test('a head of whose body nothing has come takes no room from bodies', async 
   const all = await watched(t, { bounds: { frontBodiesBytesMax: LIMITS.frontBodyBytesMin } });
   const bytes = createBytes('head-first');
   const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
-  const begun = await partOf(t, all, bytes.subarray(0, bodyAt + 1));
-  const headAlone = await partOf(t, all, bytes.subarray(0, bodyAt));
+  const begun = await partOf(t, all, bytes, bodyAt + 1);
+  const headAlone = await partOf(t, all, bytes, bodyAt);
   headAlone.write(bytes.subarray(bodyAt));
   t.hasStrict(await readAnswer(headAlone), { status: 201 });
   begun.write(bytes.subarray(bodyAt + 1));
