@@ -153,6 +153,7 @@ t.test('fees', async (t) => {
       t.equal(quote(SETTINGS, free), 0);
       t.equal(quote(agreed, free), 0);
     }
+    t.equal(quote(agreed, file({ PAYOUT: row(9), WITHDRAWAL: row(9) })), 9, 'said, if alike');
   });
 
   t.test(
