@@ -4,10 +4,9 @@
 import type { HttpObserver, RouteName } from '../http/observer.ts';
 import type { Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import { onceIn, REFUSALS_EVERY_MS } from './once-in.ts';
 
 const SERVER_ERROR = 500;
-/** Overload answers thousands of requests a second with 503: one line says enough. */
-const REFUSALS_EVERY_MS = 1_000;
 
 export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObserver> {
   const refused = onceIn(REFUSALS_EVERY_MS);
@@ -49,21 +48,4 @@ export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObs
 function fieldsOf({ method, path }: RouteName, durationMs: number, requestId: string) {
   const duration = Math.round(durationMs * 1_000) / 1_000;
   return { request_id: requestId, method, route: path, duration_ms: duration };
-}
-
-/** Null, but once in `intervalMs` the number of calls that got null since. */
-function onceIn(intervalMs: number): () => number | null {
-  let nextAt = 0;
-  let unseen = 0;
-  return () => {
-    const now = performance.now();
-    if (now < nextAt) {
-      unseen++;
-      return null;
-    }
-    nextAt = now + intervalMs;
-    const count = unseen;
-    unseen = 0;
-    return count;
-  };
 }

@@ -10,6 +10,7 @@ import type { Feed } from '../bus/feed.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import { onceIn, REFUSALS_EVERY_MS } from '../observability/once-in.ts';
 import { clockBy } from '../rails/system-clock.ts';
 import type { Secrets } from '../secrets.ts';
 import type { GroupPolicies } from './groups.ts';
@@ -69,6 +70,17 @@ export function guardOf(config: Config): GuardOptions {
   return { allowPrivate: config.webhookAllowPrivate, ports: config.webhookPorts };
 }
 
+/** How many attempts there are is the merchant's to say: one of them a second leaves a line. */
+export function refusedAddressesTo(log: Log): (hostname: string, address: string) => void {
+  const refused = onceIn(REFUSALS_EVERY_MS);
+  return (hostname, address) => {
+    const unseen = refused();
+    if (unseen === null) return;
+    const fields = { hostname, address, refused_since_last_line: unseen };
+    log.info(fields, 'a webhook URL leads to an address that is not public');
+  };
+}
+
 /** Delivers for no partition until told to. */
 export function createWebhooks(
   { bus, feed, log, metrics, clock }: Outbound,
@@ -82,12 +94,7 @@ export function createWebhooks(
     bus,
     feed,
     // Its time is in the signature, which receivers compare with their own clocks.
-    sender: new Sender({
-      guard,
-      clock: Date.now,
-      onRefused: (hostname, address) =>
-        log.info({ hostname, address }, 'a webhook URL leads to an address that is not public'),
-    }),
+    sender: new Sender({ guard, clock: Date.now, onRefused: refusedAddressesTo(log) }),
     openSecret: (sealed) => secrets.open('signing-secret', sealed),
     clock,
     deadlineClock: wallClock,

@@ -9,7 +9,8 @@ import type { Test } from 'tap';
 import { resolveByDns, type SendResult } from '../../actors/webhooks/sender.ts';
 import { readConfig } from '../../src/config.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { guardOf } from '../../src/wiring/outbound.ts';
+import { createLog } from '../../src/observability/log.ts';
+import { guardOf, refusedAddressesTo } from '../../src/wiring/outbound.ts';
 import { inThreeTries, listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
 import { LONG_MS, receiverFor, send, senderFor, SHORT_MS } from './webhooks-attempt.ts';
 
@@ -214,6 +215,23 @@ for (const [what, addresses] of DNS_ANSWERS) {
     t.equal(receiver.connections, 0);
   });
 }
+
+void t.test(
+  'however many attempts go to an address that is not public, the log has a line a second',
+  async (t) => {
+    const lines: Record<string, unknown>[] = [];
+    const stream = { write: (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>) };
+    const sender = senderFor(t, {
+      guard: { allowPrivate: false, ports: [] },
+      onRefused: refusedAddressesTo(createLog({ level: 'info', node: 'n1', stream })),
+      resolve: () => Promise.resolve([{ address: '10.0.0.5', family: 4 }]),
+    });
+    const since = performance.now();
+    for (let i = 0; i < 20; i++) await send(sender, 'https://hooks.example.com/');
+    t.ok(lines.length <= 1 + (performance.now() - since) / 1_000, `${lines.length} lines`);
+    t.hasStrict(lines[0], { hostname: 'hooks.example.com', address: '10.0.0.5', refused_since_last_line: 0 });
+  },
+);
 
 void t.test('a refused URL is not even resolved, literal addresses included', async (t) => {
   const receiver = await receiverFor(t);
