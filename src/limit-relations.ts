@@ -8,7 +8,7 @@ function holds(condition: boolean, what: string): void {
 
 export function assertLimits(): void {
   assertWebhookLimits();
-  holds(LIMITS.railConcurrencyDefault + 64 < LIMITS.openFilesMin, 'a rail leaves callers some open files');
+  assertOpenFileLimits();
   holds(
     LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax,
     'a batch fits what LMDB may have outstanding',
@@ -58,15 +58,6 @@ export function assertLimits(): void {
     'one key leaves others half of a partition, and of a front',
   );
   holds(LIMITS.frontKeyBytesMax * 2 <= LIMITS.busCharactersOpenMax, 'one key leaves others half of the bus');
-  holds(
-    LIMITS.webhookIdleSocketsMax +
-      LIMITS.webhookFirstInFlightMax +
-      LIMITS.webhookRetryInFlightMax +
-      LIMITS.webhookSlowInFlightMax +
-      LIMITS.railConcurrencyMax * 4 <
-      LIMITS.openFilesKeptMax,
-    'webhooks and rails have files that merchants cannot take',
-  );
   holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < LIMITS.natsPayloadBytes,
@@ -103,6 +94,23 @@ export function assertLimits(): void {
   holds(
     LIMITS.busSilenceMs + 1_000 < Math.min(LIMITS.commandDeadlineMs, LIMITS.pollerCommandDeadlineMs),
     'what was lost is sent again before its deadline',
+  );
+}
+
+function assertOpenFileLimits(): void {
+  holds(
+    LIMITS.railConcurrencyDefault + 64 <= LIMITS.openFilesKeptMin &&
+      LIMITS.openFilesKeptMin < LIMITS.openFilesMin,
+    'a rail has its open files, and leaves callers some',
+  );
+  holds(
+    LIMITS.webhookIdleSocketsMax +
+      LIMITS.webhookFirstInFlightMax +
+      LIMITS.webhookRetryInFlightMax +
+      LIMITS.webhookSlowInFlightMax +
+      LIMITS.railConcurrencyMax * 4 <
+      LIMITS.openFilesKeptMax,
+    'webhooks and rails have files that merchants cannot take',
   );
 }
 

@@ -3,11 +3,13 @@
 
 export const LIMITS = {
   // The process
-  /** Nothing starts where a process may have fewer files and connections open. A service that has just started has 48 (measured with 16
-   *  partitions and the simulator), a rail up to railConcurrencyDefault, and callers have the rest. */
+  /** Nothing starts where a process may have fewer files and connections open. */
   openFilesMin: 256,
-  /** Of those that it may have open, half are not for merchants' connections, but so many at the most: providers, webhooks, operators and the
-   *  log have them. */
+  /** Of those that it may have open, half are not for merchants' connections: providers, webhooks, operators and the log have them. So many
+   *  at the least: a service that has just started has 48 (measured with 16 partitions and the simulator), a rail up to
+   *  railConcurrencyDefault. */
+  openFilesKeptMin: 192,
+  /** And so many at the most. */
   openFilesKeptMax: 16_384,
 
   // Edge

@@ -132,7 +132,8 @@ async function serve(config: Config): Promise<void> {
   // From the start on: the first process of a container does not hear of a signal otherwise.
   for (const signal of STOP_SIGNALS) process.on(signal, () => void stop(signal));
   const files = openFilesMax();
-  const connectionsMax = files - Math.min(Math.floor(files / 2), LIMITS.openFilesKeptMax);
+  const kept = Math.max(Math.floor(files / 2), LIMITS.openFilesKeptMin);
+  const connectionsMax = files - Math.min(kept, LIMITS.openFilesKeptMax);
   stopService = await startProfile({ config, log, onFailure, connectionsMax });
 }
 
