@@ -1,6 +1,6 @@
 // Something done for each of many, so many at a time: the next is begun when one of these has ended.
 
-/** Rejects with the first that fails; the others are done all the same. */
+/** Rejects with the first that fails; what has begun by then goes on, and more of it may begin. */
 export async function severalAtOnce<Item>(
   atOnce: number,
   items: readonly Item[],
