@@ -27,6 +27,7 @@ import type { Row } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import { bodyOf, openMerchant } from './merchants.ts';
+import { mtnRoute } from './mtn-route.ts';
 import { type Running, startService } from './start.ts';
 
 const ONE = { PARTITIONS: '1' };
@@ -90,16 +91,7 @@ t.test(
   async (t) => {
     const dataDir = await used(t);
     const rails = join(dataDir, '..', 'rails.json');
-    const key = { env: 'PATH' };
-    const collection = { subscription_key: key, api_user: 'user', api_key: key };
-    const route = {
-      id: 'mtn_ug',
-      country: 'UG',
-      network: 'MTN',
-      adapter: 'mtn',
-      target_environment: 'mtnuganda',
-    };
-    const routes = [{ ...route, base_url: 'http://127.0.0.1:1', collection }];
+    const routes = [mtnRoute('http://127.0.0.1:1', { env: 'PATH' })];
     writeFileSync(rails, JSON.stringify({ routes }));
     const real = { ...ONE, RAILS: rails };
     const kept = readFileSync(join(dataDir, 'daftari.json'), 'utf8');

@@ -9,6 +9,7 @@ import { ENVIRONMENT } from '../../deploy/environment.ts';
 import { demoCurl, ensureDemo } from '../../src/operator/demo.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import type { OperatorContext } from '../../src/operator/context.ts';
+import { mtnRoute } from './mtn-route.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import { startService } from './start.ts';
 
@@ -160,16 +161,7 @@ t.test('the printed command is one that a shell reads as meant', async (t) => {
 t.test('where money is real the keys are in the file alone, not on stdout', async (t) => {
   const directory = t.testdir();
   const rails = join(directory, 'rails.json');
-  const secret = { env: 'SECRET' };
-  const route = {
-    id: 'mtn_ug',
-    country: 'UG',
-    network: 'MTN',
-    adapter: 'mtn',
-    base_url: 'http://127.0.0.1:1',
-    target_environment: 'mtnuganda',
-    collection: { subscription_key: secret, api_user: 'user', api_key: secret },
-  };
+  const route = mtnRoute('http://127.0.0.1:1', { env: 'SECRET' });
   writeFileSync(rails, JSON.stringify({ routes: [route] }));
   const data = join(directory, 'data');
   const service = spawn(process.execPath, ['src/main.ts'], {

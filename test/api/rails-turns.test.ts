@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { bodyOf, openMerchant, type Merchant } from './merchants.ts';
+import { mtnRoute } from './mtn-route.ts';
 import { startService } from './start.ts';
 
 const AT_ONCE = 2;
@@ -28,16 +29,8 @@ const provider = createServer((request, response) => {
 await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve));
 
 const directory = t.testdir({ key: 'secret' });
-const key = { file: 'key' };
-const credentials = { subscription_key: key, api_user: 'user', api_key: key };
 const route = {
-  id: 'mtn_ug',
-  country: 'UG',
-  network: 'MTN',
-  adapter: 'mtn',
-  base_url: `http://127.0.0.1:${(provider.address() as AddressInfo).port}`,
-  target_environment: 'mtnuganda',
-  collection: credentials,
+  ...mtnRoute(`http://127.0.0.1:${(provider.address() as AddressInfo).port}`, { file: 'key' }),
   max_concurrency: AT_ONCE,
   answer_ms: 60_000,
 };
