@@ -1,17 +1,14 @@
 // A service that ran alone becomes a cluster: its log is put into streams that are new, its machine goes on as the first node, and an
 // empty one joins. What it had acknowledged is there once, under the same keys.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { type ClusterSettings, startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
-import { streamTools } from '../../deploy/stream-tools.ts';
-import { logTools } from '../../src/log-tools/commands.ts';
 import { type Answer, answerTo, get, startProcess } from '../crash/service-process.ts';
-import { runTool } from '../unit/wal/run-tool.ts';
-import { link } from './adapters.ts';
+import { putBackLogs } from './put-back-logs.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -44,14 +41,9 @@ t.test('a service that ran alone goes on as the first node of a cluster', async 
 
   const nats = await startNatsServers();
   t.teardown(() => nats.stop());
-  const ends = join(directory, 'ends');
-  mkdirSync(ends);
-  const inspected = await runTool(logTools, 'inspect', '--data', dataDir, '--json');
-  writeFileSync(join(ends, 'node1.json'), inspected.out);
-  const tools = streamTools(() => link(nats.url, 'operator'));
-  const from = ['--data', dataDir, '--ends', ends, '--replicas', '1', '--yes'];
-  const put = await runTool(tools, 'put-back', ...from);
-  t.match(put, { status: 0, out: /Written\./ }, put.err);
+  const nodes = [{ name: 'node1', dataDir }];
+  const written = await putBackLogs(nats.url, 1, join(directory, 'ends'), nodes);
+  t.match(written, [{ status: 0, out: /Written\./ }], written[0]!.err);
 
   const settings: ClusterSettings = {
     natsUrl: nats.url,

@@ -1,17 +1,16 @@
 // All of NATS's storage is lost, under load: streams, leases, snapshots. Nothing is served that is not proven; the nodes' logs are
 // put back, and every acknowledged create is there exactly once.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
-import { streamTools } from '../../deploy/stream-tools.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
-import { link } from './adapters.ts';
 import { Cluster } from './cluster.ts';
 import { notCreated } from './load.ts';
+import { putBackLogs } from './put-back-logs.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -61,20 +60,8 @@ t.test('streams, leases and snapshots are lost, and the logs are put back', asyn
   reflex.signal('SIGTERM');
   t.equal(await reflex.exited(), 0);
 
-  const ends = join(cluster.directory, 'ends');
-  mkdirSync(ends);
-  const withLogs = ['ledger1', 'ledger2', 'webhooks1'];
-  for (const name of withLogs) {
-    const { out } = await runTool(logTools, 'inspect', '--data', cluster.node(name).dataDir, '--json');
-    writeFileSync(join(ends, `${name}.json`), out);
-  }
-  for (const name of withLogs) {
-    const from = ['--data', cluster.node(name).dataDir, '--ends', ends, '--replicas', '3', '--yes'];
-    const written = await runTool(
-      streamTools(() => link(nats.url, 'operator')),
-      'put-back',
-      ...from,
-    );
+  const withLogs = ['ledger1', 'ledger2', 'webhooks1'].map((name) => cluster.node(name));
+  for (const written of await putBackLogs(nats.url, 3, join(cluster.directory, 'ends'), withLogs)) {
     // The next in line may have as much of what the owner wrote, and be first.
     t.match(
       written,
