@@ -63,13 +63,18 @@ export function tellIfEmpty({ path }: DataDirectory, log: Log): void {
 /** The same where nobody else has what is lost here: one that says of itself that its log may have records has had one. Releases the
  *  directory before it throws DataDirectoryError. */
 export async function checkLog(directory: DataDirectory, log: Log): Promise<void> {
-  const { path, identity, release } = directory;
+  const { path, identity } = directory;
   if (identity.records === 0 || hasLog(path)) return tellIfEmpty(directory, log);
-  await release();
-  throw new DataDirectoryError(
+  return refuse(
+    directory,
     `${path} has had a log, as ${IDENTITY_FILE} says, and none is there: restore it from a backup into an empty directory, and put ` +
       `the kept files beside it after that. To begin with nothing, remove ${join(path, IDENTITY_FILE)}.`,
   );
+}
+
+async function refuse({ release }: DataDirectory, problem: string): Promise<never> {
+  await release();
+  throw new DataDirectoryError(problem);
 }
 
 function makeDirectory(path: string): void {
@@ -150,10 +155,11 @@ export function noteCluster(directory: Noted): void {
 
 /** Beside a cluster that goes on from the same log, one process alone would pay what that pays too. Releases the directory before it
  *  throws DataDirectoryError. */
-export async function checkAlone({ path, identity, release }: DataDirectory): Promise<void> {
+export async function checkAlone(directory: DataDirectory): Promise<void> {
+  const { path, identity } = directory;
   if (!identity.cluster) return;
-  await release();
-  throw new DataDirectoryError(
+  return refuse(
+    directory,
     `${path} is of a node of a cluster, as ${IDENTITY_FILE} says, and NATS_URL, which names its NATS, is not set: one process alone ` +
       'would pay what the cluster pays too. Set NATS_URL. If that cluster has ended for good, and no node of it had a later log, say ' +
       `"cluster": false in ${join(path, IDENTITY_FILE)}.`,
