@@ -30,10 +30,10 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
           status,
           ...rows,
         });
-        const isEmpty = list.type === 'done' && rows.startingAfter === null && hasNoRow(list.body);
+        if (list.type !== 'done' || rows.startingAfter !== null || !hasNoRow(list.body)) return list;
         // Of an account that does not exist it would read as if all had been delivered. Deliveries know no accounts, and are
         // listed while the account's own partition is away.
-        const account = isEmpty ? await askAccount(context, { type: 'GetAccount', accountId }) : list;
+        const account = await askAccount(context, { type: 'GetAccount', accountId });
         return account.type === 'rejected' ? account : list;
       },
     }),
