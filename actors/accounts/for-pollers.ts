@@ -1,6 +1,7 @@
 // What pollers ask of an accounts partition: what waits for a provider, and what was ended without it and might be paid
 // nevertheless.
 
+import { UNAVAILABLE } from '../../src/bus/bus.ts';
 import type {
   ExpiredTransaction,
   GetPending,
@@ -123,7 +124,7 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
       if (transaction.sequence > followedFrom) continue;
       if (transaction.sequence > sequence) sequence = transaction.sequence;
       take(transaction);
-      if (data.length > limit) return { reply: { type: 'unavailable' }, sequence: 0 };
+      if (data.length > limit) return { reply: UNAVAILABLE, sequence: 0 };
     }
   }
   const charactersUpTo = memory.charactersRead + LIMITS.listCharactersReadMax;

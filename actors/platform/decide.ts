@@ -1,7 +1,7 @@
 // What the platform decides: a record to log, or a refusal. Pure; never changes state. A command that comes twice is
 // answered twice and logged once.
 
-import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
+import { doneReply, rejectedReply, UNAVAILABLE } from '../../src/bus/bus.ts';
 import type { Repeatable } from '../../src/domain/account-command.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
@@ -23,7 +23,7 @@ type PlatformDecision = Decision<PlatformRecord>;
 export function decide(state: PlatformState, command: PlatformCommand, tick: Tick): PlatformDecision {
   const { now } = tick;
   if (command.deadline < now) {
-    return { record: null, outcome: { type: 'reply', reply: { type: 'unavailable' } }, answers: null };
+    return decided<PlatformRecord>(null, UNAVAILABLE);
   }
   switch (command.type) {
     case 'RegisterAccount':
@@ -46,8 +46,8 @@ function registerAccount(
   const { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } = command;
   if (state.get('accounts', id) !== null) return done(id);
   const repeatable = command.type === 'RegisterKeyedAccount' ? command.repeatable : null;
-  const decided = repeatable === null ? null : checkKey(state, repeatable, tick);
-  if (decided !== null) return decided;
+  const repeated = repeatable === null ? null : checkKey(state, repeatable, tick);
+  if (repeated !== null) return repeated;
   return done(id, {
     type: 'AccountRegistered',
     at: tick.now,

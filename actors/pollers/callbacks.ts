@@ -5,7 +5,7 @@
 //   - A callback is looked into however late it comes; what nobody here looks into is handed on (`left`), or said to be lost.
 //   - Of those about what has ended, or is not known here, a bounded number is looked into at once.
 
-import type { OnReply, Reply } from '../../src/bus/bus.ts';
+import { type OnReply, UNAVAILABLE } from '../../src/bus/bus.ts';
 import type { PendingTransaction } from '../../src/domain/account-command.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
@@ -30,8 +30,6 @@ export interface CallbacksOptions extends PursuitOptions {
   /** What was created up to then may have been found in flight. By the accounts' time. */
   readonly foundUntil: () => number;
 }
-
-const UNAVAILABLE: Reply = { type: 'unavailable' };
 
 export class Callbacks implements CallbackKeeper {
   readonly #options: CallbacksOptions;

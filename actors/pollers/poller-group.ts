@@ -3,7 +3,7 @@
 // A partition's work starts and ends here: `start` when the process comes to own it, `release` to hand it over having
 // finished what is in the air, `lose` to stop at once.
 
-import type { Bus, Message, OnReply } from '../../src/bus/bus.ts';
+import { type Bus, type Message, type OnReply, UNAVAILABLE } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { isPollerMessage } from '../../src/domain/poller-message.ts';
@@ -86,7 +86,7 @@ export class PollerGroup {
     const poller = this.#partitions.get(partition);
     const isKnown = isPollerMessage(message);
     if (!isKnown) this.#options.onUnknownMessage();
-    if (poller === undefined || !isKnown) onReply({ type: 'unavailable' });
+    if (poller === undefined || !isKnown) onReply(UNAVAILABLE);
     else poller.send(message, onReply);
   }
 

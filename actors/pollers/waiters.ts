@@ -3,7 +3,7 @@
 //
 // Invariants: each is answered once; with `done` only after an enquiry that began after it asked, when the account has its answer.
 
-import { doneReply, type OnReply, type Reply } from '../../src/bus/bus.ts';
+import { doneReply, type OnReply, type Reply, UNKNOWN } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -18,7 +18,6 @@ interface Waiter {
 }
 
 export const DONE = doneReply('{}');
-const UNKNOWN: Reply = { type: 'unknown' };
 
 export class Waiters {
   /** Who has waited longest comes first, here and there. */

@@ -13,7 +13,7 @@
 //   - Who was let in is answered: what ends a wait is decided also while nothing else may be written, once for each.
 //   - State in memory is never rolled back: when the log fails, the process ends and recovery decides.
 
-import type { OnReply, Reply } from '../../src/bus/bus.ts';
+import { type OnReply, UNAVAILABLE, UNKNOWN } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Fifo } from './fifo.ts';
 import { PartitionClock } from './fresh-id.ts';
@@ -67,7 +67,6 @@ interface Waiter {
   readonly callers: { readonly replayed: boolean; readonly onReply: OnReply }[];
 }
 
-const UNAVAILABLE: Reply = { type: 'unavailable' };
 /** All types that the group does not know are counted as one: anybody on the bus can think of more. */
 const UNKNOWN_TYPE = 'unknown';
 const ignoreReply: OnReply = () => {};
@@ -314,7 +313,7 @@ export class Partition<
     for (;;) {
       const pending = this.#pending.shift();
       if (pending === undefined) break;
-      pending.onReply({ type: 'unknown' });
+      pending.onReply(UNKNOWN);
     }
     this.#dismissWaiters();
     this.#drained?.resolve();
@@ -324,7 +323,7 @@ export class Partition<
     const waiters = [...this.#waiters.values()];
     this.#waiters.clear();
     for (const waiter of waiters) {
-      for (const caller of waiter.callers) caller.onReply({ type: 'unknown' });
+      for (const caller of waiter.callers) caller.onReply(UNKNOWN);
     }
   }
 }

@@ -40,6 +40,11 @@ export function rejectedReply(rejection: Rejection): Reply {
   return { type: 'rejected', rejection };
 }
 
+/** Nothing was decided. */
+export const UNAVAILABLE = { type: 'unavailable' } as const satisfies Reply;
+/** Nobody can say what was. */
+export const UNKNOWN = { type: 'unknown' } as const satisfies Reply;
+
 export type OnReply = (reply: Reply) => void;
 
 export interface Bus {

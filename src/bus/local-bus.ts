@@ -1,6 +1,6 @@
 // The bus of one process: a call. Replies come when the partition gives them.
 
-import type { Bus, GroupName, Message, OnReply } from './bus.ts';
+import { type Bus, type GroupName, type Message, type OnReply, UNAVAILABLE } from './bus.ts';
 
 /** One partition's inbox. */
 export type Inbox = (message: Message, onReply: OnReply) => void;
@@ -25,7 +25,7 @@ export class LocalBus implements Bus {
 
   send(group: GroupName, partition: number, message: Message, onReply: OnReply): void {
     const inbox = this.#inboxes[group][partition];
-    if (inbox === undefined) onReply({ type: 'unavailable' });
+    if (inbox === undefined) onReply(UNAVAILABLE);
     else inbox(message, onReply);
   }
 }

@@ -10,12 +10,12 @@
 //     caller was told was refused.
 
 import type { Msg, NatsConnection } from 'nats';
-import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
+import { type GroupName, type Message, type OnReply, type Reply, UNAVAILABLE, UNKNOWN } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { listen, publish, type Listening } from './connection.ts';
 import { isQuery } from './repeatable.ts';
 import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
-import { NOT_OWNER, readCommands, replyLine, UNAVAILABLE, UNKNOWN } from './wire.ts';
+import { NOT_OWNER, readCommands, replyLine } from './wire.ts';
 import type { OnWireReply, WireReply } from './wire.ts';
 
 /** `inbox` decides and replies; `holds` is asked before anything that is not durable is said. */

@@ -15,7 +15,15 @@
 // after a newer attempt was rejected there, is refused by it (nats-bus-server.ts).
 
 import type { Msg, NatsConnection } from 'nats';
-import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
+import {
+  type Bus,
+  type GroupName,
+  type Message,
+  type OnReply,
+  type Reply,
+  UNAVAILABLE,
+  UNKNOWN,
+} from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import { listen, publish, type Listening } from './connection.ts';
@@ -23,7 +31,7 @@ import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
 import { TimerWheel } from './timer-wheel.ts';
-import { commandLine, NOT_OWNER, readReplies, UNAVAILABLE, UNKNOWN } from './wire.ts';
+import { commandLine, NOT_OWNER, readReplies } from './wire.ts';
 import type { WireReply } from './wire.ts';
 
 interface Lane {

@@ -10,7 +10,7 @@
 // Nothing that comes throws: what cannot be read here is of a later version, or of nobody. A message is then one that no
 // group knows; a line without its parts is of request 0, which nobody has made.
 
-import type { Message, Reply } from '../bus/bus.ts';
+import { type Message, type Reply, UNAVAILABLE, UNKNOWN } from '../bus/bus.ts';
 import { ERROR_CODES, type Rejection } from '../domain/error-code.ts';
 import { fieldsIn } from './fields-in.ts';
 
@@ -20,9 +20,7 @@ export type WireReply = Reply | { readonly type: 'not_owner' };
 export type OnCommand = (id: number, attempt: number, message: Message) => void;
 export type OnWireReply = (id: number, attempt: number, reply: WireReply) => void;
 
-export const UNAVAILABLE = { type: 'unavailable' } as const;
 export const NOT_OWNER = { type: 'not_owner' } as const;
-export const UNKNOWN = { type: 'unknown' } as const;
 /** Its type is of no group: it is answered, and counted, like one of a later version. */
 const UNREADABLE: Message = { type: '', deadline: 0 };
 

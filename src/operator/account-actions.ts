@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Reply } from '../bus/bus.ts';
+import { type Reply, UNAVAILABLE, UNKNOWN } from '../bus/bus.ts';
 import type { NewAccount, Repeatable } from '../domain/account-command.ts';
 import type { RegisteredAccount } from '../domain/platform-message.ts';
 import { hashApiKey, makeApiKey } from '../http/api-key.ts';
@@ -30,7 +30,7 @@ export async function createAccount(
 ): Promise<Reply> {
   // If nobody serves its partition, the account would be registered and not opened, and so would each one that is tried instead.
   const asked = await askAccount(context, { type: 'GetAccount', accountId: account.accountId });
-  if (!isDecided(asked)) return { type: 'unavailable' };
+  if (!isDecided(asked)) return UNAVAILABLE;
   const registered = await askPlatform(
     context,
     repeatable === null
@@ -48,7 +48,7 @@ export async function createAccount(
 async function openAccount(context: OperatorContext, account: AccountWithId, until?: number): Promise<Reply> {
   const open = () => askAccount(context, { type: 'OpenAccount', ...account, deadline: fromNow() });
   const opened = await untilDecided(open, until);
-  return opened.type === 'unavailable' ? { type: 'unknown' } : opened;
+  return opened.type === 'unavailable' ? UNKNOWN : opened;
 }
 
 async function markOpened(context: OperatorContext, accountId: string): Promise<boolean> {

@@ -2,6 +2,7 @@
 // stream from where it says that its log stands. If that were lost with its machine, there would be payments that no log has, and
 // pollers would miss what is written in its place. So they are answered only when the stream has what they are told.
 
+import { UNKNOWN } from '../bus/bus.ts';
 import type { Inbox } from '../bus/local-bus.ts';
 import type { LogReplica } from '../nats/stream-replica.ts';
 
@@ -14,7 +15,7 @@ export function streamFirst(inbox: Inbox, replica: Pick<LogReplica, 'settled'>):
     inbox(message, (reply) => {
       replica.settled().then(
         () => onReply(reply),
-        () => onReply({ type: 'unknown' }),
+        () => onReply(UNKNOWN),
       );
     });
   };
