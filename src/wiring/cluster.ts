@@ -42,6 +42,7 @@ import { openRails, type Rails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';
 import { watchReadiness } from './metrics.ts';
+import { WrittenLogs, type WrittenLogsOptions } from './written-logs.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],
@@ -87,18 +88,23 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   });
   const storage = disk?.storage ?? null;
   const feed = nodeFeed(options, policies, nats, storage);
+
+  // 4. Committed transactions go to the rails, final states to the merchants' endpoints.
+  const outbound = { bus, feed, log, metrics, clock };
+  const guard = guardOf(config);
+  const pollers = roles.has('poller') ? createPollers(outbound, rails) : null;
+  const webhooks = roles.has('webhooks') ? createWebhooks(outbound, guard, secrets) : null;
+
+  // 5. What is owned here is served.
+  const holds = (group: GroupName, partition: number): boolean => ownership.holds(group, partition);
+  const onFenced = (group: GroupName, partition: number): void => void ownership.surrender(group, partition);
+  const logs = disk === null ? null : writtenLogs(options, nats, disk, { feed, webhooks, holds, onFenced });
   const host: ClusterHost = new ClusterHost({
-    ...nats,
-    feed,
-    storage,
-    replicas: config.natsReplicas,
-    replication: config.replication,
-    snapshotEveryBatches: config.snapshotEveryBatches,
+    server: nats.server,
+    logs,
+    pollers,
     log,
-    holds: (group, partition) => ownership.holds(group, partition),
-    unprovenOn: (...place) => unprovenElsewhere(table, config.nodeName, ...place),
-    onUnreadable: (group, partition) => disk?.damage.check(group, partition),
-    onFenced: (group, partition) => void ownership.surrender(group, partition),
+    holds,
     onServing: (group) => void (group === 'platform' ? openings.finish() : null),
   });
   const terms = new NodeTerms(termsOf(policies, groupsOf(config)), config.nodeName, table, log);
@@ -114,13 +120,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
   });
 
-  // 4. Committed transactions go to the rails, final states to the merchants' endpoints.
-  const outbound = { bus, feed, log, metrics, clock };
-  const guard = guardOf(config);
-  host.pollers = roles.has('poller') ? createPollers(outbound, rails) : null;
-  host.webhooks = roles.has('webhooks') ? createWebhooks(outbound, guard, secrets) : null;
-
-  // 5. The edge: every node has the operator surface; only fronts serve merchants and providers.
+  // 6. The edge: every node has the operator surface; only fronts serve merchants and providers.
   let state: 'starting' | 'started' | 'stopping' = 'starting';
   const operators: OperatorContext = {
     bus,
@@ -128,19 +128,21 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     secrets,
     token: operatorToken,
     checkWebhookUrl: (url) => checkWebhookUrl(url, guard),
-    rails: () => host.pollers?.railHealth() ?? [],
+    rails: () => pollers?.railHealth() ?? [],
     partitions: () => partitionMap(nats, storage),
     raiseWriteFormat: () => raiseFormat(nats, log),
     notReady: () =>
-      state === 'started' ? notReady(roles, nats, disk, ownership, host) : `the node is ${state}`,
+      state === 'started'
+        ? notReady(roles, nats, { disk, logs, pollers, ownership })
+        : `the node is ${state}`,
     metrics,
   };
   const openings = new Openings(operators);
-  watchNode(metrics, operators, disk === null ? null : host, terms);
+  watchNode(metrics, operators, logs, terms);
   const { operatorServer, front } = edgeOf(options, operators, rails, metrics);
 
-  // 6. Open for business.
-  const jobs = startJobs(options, nats, disk, host, terms, openings);
+  // 7. Open for business.
+  const jobs = startJobs(nats, { disk, logs, host, terms, openings });
   const { baseUrl, operatorUrl } = await listen(config, operatorServer, front, disk);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
   if (callbackBase !== null) await rails.setCallbackBase(callbackBase);
@@ -157,8 +159,8 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     state = 'stopping';
     await front?.stop();
     if (isOwner) await ownership.drain();
-    await host.pollers?.stop();
-    await host.webhooks?.close(LIMITS.webhookStopMs);
+    await pollers?.stop();
+    await webhooks?.close(LIMITS.webhookStopMs);
     await operatorServer.stop();
     jobs.stop();
     await ownership.close();
@@ -169,6 +171,25 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   }
 
   return { baseUrl, operatorUrl, stop };
+}
+
+function writtenLogs(
+  { config, log }: ServiceOptions,
+  nats: ClusterNats,
+  { storage, damage }: NodeDisk,
+  parts: Pick<WrittenLogsOptions, 'feed' | 'webhooks' | 'holds' | 'onFenced'>,
+): WrittenLogs {
+  return new WrittenLogs({
+    ...nats,
+    ...parts,
+    storage,
+    replicas: config.natsReplicas,
+    replication: config.replication,
+    snapshotEveryBatches: config.snapshotEveryBatches,
+    log,
+    unprovenOn: (...place) => unprovenElsewhere(nats.table, config.nodeName, ...place),
+    onUnreadable: (group, partition) => damage.check(group, partition),
+  });
 }
 
 /** `front`: null where there is none. */
@@ -226,58 +247,59 @@ function nodeFeed(
   return new NodeFeed({ stream, own: { feed, beginsAfter } });
 }
 
-/** `host`: null where there is no log. */
+/** `logs`: null where there are none. */
 function watchNode(
   metrics: Metrics,
   { notReady }: OperatorContext,
-  host: ClusterHost | null,
+  logs: WrittenLogs | null,
   terms: NodeTerms,
 ): void {
   watchReadiness(metrics, notReady);
-  if (host === null) return;
+  if (logs === null) return;
   const unproven =
     'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
-  metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
+  metrics.gauge('daftari_partitions_unproven', unproven, () => logs.unprovenCount);
   const otherTerms = 'Live nodes that decide by other fees, limits, routes or durations than this one.';
   metrics.gauge('daftari_nodes_with_other_terms', otherTerms, () => terms.others.length);
 }
 
-function startJobs(
-  { log }: ServiceOptions,
-  nats: ClusterNats,
-  disk: NodeDisk | null,
-  host: ClusterHost,
-  terms: NodeTerms,
-  openings: Openings,
-): Jobs {
+interface Working {
+  readonly disk: NodeDisk | null;
+  /** Null where there is no disk. */
+  readonly logs: WrittenLogs | null;
+  readonly host: ClusterHost;
+  readonly terms: NodeTerms;
+  readonly openings: Openings;
+}
+
+function startJobs(nats: ClusterNats, { disk, logs, host, terms, openings }: Working): Jobs {
   const jobs = new Jobs();
-  jobs.everyMinute(() => lookAtStreams(nats, host));
+  jobs.everyMinute(() => lookAtStreams(nats, logs));
   jobs.everySecond(nats.proveKey);
   jobs.everySecond(() => terms.look());
   jobs.oneAtATime(LIMITS.unopenedLookMs, async () => {
     if (host.isServing('platform', 0)) await openings.retry();
   });
-  if (disk === null) return jobs;
-  disk.storage.schedule(jobs);
-  jobs.oneAtATime(LIMITS.followedViewsEveryMs, () => host.keepViewsUp());
-  jobs.everySecond(() => disk.yieldIfLost());
-  jobs.everySecond(disk.proveKey);
-  jobs.oneAtATime(LIMITS.snapshotLookMs, () => host.snapshot());
-  jobs.everyDay(() => disk.damage.checkAll());
-  jobs.everyDay(() => {
-    return host.removeAbandonedSnapshots().catch((error: unknown) => {
-      log.warn({ err: error }, 'what was left of unfinished snapshots could not be removed');
-    });
-  });
+  if (disk !== null) {
+    disk.storage.schedule(jobs);
+    jobs.everySecond(() => disk.yieldIfLost());
+    jobs.everySecond(disk.proveKey);
+    jobs.everyDay(() => disk.damage.checkAll());
+  }
+  if (logs !== null) {
+    jobs.oneAtATime(LIMITS.followedViewsEveryMs, () => logs.keepViewsUp());
+    jobs.oneAtATime(LIMITS.snapshotLookMs, () => logs.snapshots.save());
+    jobs.everyDay(() => logs.snapshots.removeAbandoned());
+  }
   return jobs;
 }
 
 /** Looks whether somebody has changed or removed streams that are in use. That NATS does not answer is told elsewhere. */
-async function lookAtStreams({ table, faults }: ClusterNats, host: ClusterHost): Promise<void> {
+async function lookAtStreams({ table, faults }: ClusterNats, logs: WrittenLogs | null): Promise<void> {
   try {
     await table.noteDropped();
     await faults.lookAtLeases();
-    await host.lookAtStreams();
+    await logs?.lookAtStreams();
   } catch {
     // The next minute asks again.
   }

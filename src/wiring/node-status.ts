@@ -1,24 +1,31 @@
 // What a node of the cluster says of itself and of the others: whether it is ready, who has each partition, and which nodes cannot
 // prove their copy of one.
 
+import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { LeaseOwnership } from '../nats/lease-ownership.ts';
 import type { LeaseTable } from '../nats/lease-table.ts';
 import { partitionKey } from '../nats/subjects.ts';
-import type { ClusterHost } from './cluster-host.ts';
 import type { ClusterNats } from './cluster-nats.ts';
 import type { NodeDisk } from './node-disk.ts';
 import type { Storage } from './storage.ts';
+import type { WrittenLogs } from './written-logs.ts';
+
+/** Null: it has none. */
+export interface NodeParts {
+  readonly disk: NodeDisk | null;
+  readonly logs: WrittenLogs | null;
+  readonly pollers: PollerGroup | null;
+  readonly ownership: LeaseOwnership;
+}
 
 /** Null: this node can do all that its roles promise. */
 export function notReady(
   roles: Config['roles'],
   { link, table, counts }: ClusterNats,
-  disk: NodeDisk | null,
-  ownership: LeaseOwnership,
-  host: ClusterHost,
+  { disk, logs, pollers, ownership }: NodeParts,
 ): string | null {
   const diskProblem = disk?.problem ?? null;
   if (diskProblem !== null) return diskProblem;
@@ -39,11 +46,10 @@ export function notReady(
   if (!ownership.isSettled) {
     const { unanswered } = table;
     if (unanswered !== null) return `NATS does not take what this node writes: ${unanswered}`;
-    return host.problem ?? host.stall ?? 'partitions are being taken over';
+    return logs?.problem ?? 'partitions are being taken over';
   }
-  const { stall } = host;
+  const stall = logs?.stall ?? null;
   if (stall !== null) return stall;
-  const { pollers } = host;
   return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }
 

@@ -16,11 +16,13 @@ import { createLog } from '../../src/observability/log.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
+import { WrittenLogs } from '../../src/wiring/written-logs.ts';
 import { openStorage } from '../unit/storage-driven.ts';
 import { startNats } from './adapters.ts';
 
 export interface Hosting {
   readonly host: ClusterHost;
+  readonly logs: WrittenLogs;
   readonly server: NatsBusServer;
   readonly feed: NodeFeed;
   readonly storage: Storage;
@@ -67,10 +69,15 @@ export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Prom
       own: { feed: storage.feed, beginsAfter: () => 0 },
     });
     const server = new NatsBusServer(nats.connection);
-    const host = new ClusterHost({
+    const log = createLog({
+      level: 'info',
+      node: 'ledger',
+      stream: { write: (line) => void lines.push(line) },
+    });
+    const holds = (): boolean => true;
+    const logs = new WrittenLogs({
       link: nats,
       publisher: to,
-      server,
       table: {
         lease: () => ({
           value: { node: 'ledger', session: 's', epoch: 1, ...said },
@@ -84,18 +91,19 @@ export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Prom
       replicas: 1,
       replication,
       snapshotEveryBatches: 1,
-      log: createLog({ level: 'info', node: 'ledger', stream: { write: (line) => void lines.push(line) } }),
-      holds: () => true,
+      webhooks: null,
+      log,
+      holds,
       unprovenOn: () => unprovenOn,
       onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
       onFenced,
-      onServing: () => {},
     });
+    const host = new ClusterHost({ server, logs, pollers: null, log, holds, onServing: () => {} });
     const stop = async (): Promise<void> => {
       await host.close();
       await storage.close();
     };
-    return { host, server, feed, storage, lines, unreadable, stop };
+    return { host, logs, server, feed, storage, lines, unreadable, stop };
   };
 
   return { directory, servers, nats, publisher, startHost };

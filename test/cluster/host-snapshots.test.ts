@@ -25,7 +25,7 @@ const BIG = 0;
 const SMALL = 1;
 
 t.test('a snapshot that fails holds up no other', async (t) => {
-  const { host, storage, lines, stop } = startHost();
+  const { host, logs, storage, lines, stop } = startHost();
   t.teardown(stop);
   for (const partition of [BIG, SMALL]) {
     await host.acquire('accounts', partition, 1);
@@ -50,29 +50,29 @@ t.test('a snapshot that fails holds up no other', async (t) => {
   const { config } = await nats.manager.streams.info(SNAPSHOT_STREAM);
   // Room for the small one only.
   await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: 300_000 });
-  await host.snapshot();
+  await logs.snapshots.save();
   t.strictSame(await saved(), [0, 1]);
   const told = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn');
   t.hasStrict(told, [{ message: 'no snapshot was saved', group: 'accounts', partition: BIG }]);
 
   await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
-  await host.snapshot();
+  await logs.snapshots.save();
   t.strictSame(await saved(), [1, 1], 'the next time there is room');
 
   const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
   await store.delete(`accounts.${SMALL}`);
-  await host.snapshot();
+  await logs.snapshots.save();
   t.hasStrict(await store.info(`accounts.${SMALL}`), { deleted: false }, 'and where one was removed');
   t.strictSame(await saved(), [1, 1]);
 });
 
 t.test('a snapshot is said to be saved when one was', async (t) => {
   const OPENED = 14;
-  const { host, storage, lines, stop } = startHost();
+  const { host, logs, storage, lines, stop } = startHost();
   t.teardown(stop);
   const said = (): number => lines.filter((line) => line.includes('snapshot saved')).length;
   await host.acquire('accounts', OPENED, 1);
-  await host.snapshot();
+  await logs.snapshots.save();
   t.equal(storage.log.tip('accounts', OPENED).batch, 1);
   t.equal(said(), 0, 'of an epoch that was opened there are no views');
 });

@@ -240,11 +240,11 @@ t.test('a copy that can no longer be kept up is said to be left behind', async (
 
 t.test('a partition that was served before is not begun anew with nothing', async (t) => {
   const LOST = 3;
-  const { host, storage, stop } = startHost({ hasBegun: true });
+  const { host, logs, storage, stop } = startHost({ hasBegun: true });
   t.teardown(stop);
   await t.rejects(host.acquire('accounts', LOST, 2), /an empty partition is not begun in its place/);
-  t.match(host.problem, /not proven, not served: accounts\/3: it was served before/);
-  t.equal(host.unprovenCount, 1);
+  t.match(logs.problem, /not proven, not served: accounts\/3: it was served before/);
+  t.equal(logs.unprovenCount, 1);
   t.equal(storage.log.tip('accounts', LOST).batch, 0);
 });
 
@@ -282,11 +282,11 @@ t.test('nor while another node has something of it, and cannot prove that it is 
 
 t.test('a stream that is being put back is not taken for a whole one', async (t) => {
   const HALF = 4;
-  const { host, storage, stop } = startHost({ puttingBack: 'whole' });
+  const { host, logs, storage, stop } = startHost({ puttingBack: 'whole' });
   t.teardown(stop);
   await t.rejects(host.acquire('accounts', HALF, 2), /has not all of its log yet/);
   await t.rejects(host.prepare('accounts', HALF), /has not all of its log yet/);
-  t.match(host.problem, /accounts\/4: its stream has not all of its log yet/);
+  t.match(logs.problem, /accounts\/4: its stream has not all of its log yet/);
   t.equal(storage.log.tip('accounts', HALF).batch, 0);
 });
 
@@ -321,7 +321,7 @@ async function readAccounts({ host, storage }: Hosting, partition: number, epoch
 t.test('webhooks that have read more of their accounts than there is are not served', async (t) => {
   const AHEAD = 8;
   const hosting = startHost();
-  const { host, storage, stop } = hosting;
+  const { host, logs, storage, stop } = hosting;
   t.teardown(stop);
   await host.acquire('accounts', AHEAD, 1);
   await writeAccounts(storage, AHEAD, 1);
@@ -331,13 +331,13 @@ t.test('webhooks that have read more of their accounts than there is are not ser
     host.acquire('webhooks', AHEAD, 3),
     /read its accounts up to 2, and their stream ends before/,
   );
-  t.match(host.problem, /not proven, not served: webhooks\/8/);
+  t.match(logs.problem, /not proven, not served: webhooks\/8/);
 });
 
 t.test('nor are those whose next record is in the stream no more', async (t) => {
   const PURGED = 9;
   const hosting = startHost();
-  const { host, storage, stop } = hosting;
+  const { host, logs, storage, stop } = hosting;
   t.teardown(stop);
   await host.acquire('accounts', PURGED, 1);
   await writeAccounts(storage, PURGED, 3);
@@ -356,7 +356,7 @@ t.test('nor are those whose next record is in the stream no more', async (t) => 
       kept.push(again.join('/'));
       return catchUpViews(...again);
     };
-    await host.keepViewsUp();
+    await logs.keepViewsUp();
     await catchUpViews(...asked);
   };
   await t.rejects(
@@ -366,7 +366,7 @@ t.test('nor are those whose next record is in the stream no more', async (t) => 
   );
   t.equal(kept[0], `webhooks/${PURGED}`);
   const { length } = kept;
-  await host.keepViewsUp();
+  await logs.keepViewsUp();
   t.equal(kept.length, length, 'what could not be prepared is not kept up');
 });
 

@@ -1,0 +1,71 @@
+// Whether a log that ends where its stream ends is all that there ever was of it. What is lost elsewhere must not be begun anew here:
+// merchants would be shown empty accounts, and keys that were used would pay again.
+
+import type { Tip } from '../../wal/types.ts';
+import type { GroupName } from '../bus/bus.ts';
+import type { NatsLink } from '../nats/connection.ts';
+import type { LeaseTable } from '../nats/lease-table.ts';
+import { LogDiverged } from '../nats/log-follower.ts';
+import { areStreamsLost } from '../nats/lost-streams.ts';
+import { misses } from '../nats/stream-places.ts';
+import type { NodeFeed } from './node-feed.ts';
+import type { Storage } from './storage.ts';
+
+export interface LogProofOptions {
+  readonly link: NatsLink;
+  readonly table: Pick<LeaseTable, 'lease'>;
+  readonly storage: Storage;
+  readonly feed: NodeFeed;
+  /** Batches of a log that its stream need not have had. */
+  readonly outstandingMax: number;
+  /** Another node that cannot prove its log of the partition; null: none says so. */
+  readonly unprovenOn: (group: GroupName, partition: number) => string | null;
+}
+
+export class LogProof {
+  readonly #options: LogProofOptions;
+
+  constructor(options: LogProofOptions) {
+    this.#options = options;
+  }
+
+  /** `tip`: where the partition's log ends, which is the stream's. Rejects with LogDiverged. */
+  async assertProven(group: GroupName, partition: number, tip: Tip): Promise<void> {
+    if (tip.batch === 0) await this.#assertMayBegin(group, partition);
+    if (group === 'webhooks') await this.#assertReadsOn(partition);
+  }
+
+  /** Neither the stream nor this machine has anything of the partition's log. */
+  async #assertMayBegin(group: GroupName, partition: number): Promise<void> {
+    const { table, link, storage, outstandingMax, unprovenOn } = this.#options;
+    const other = unprovenOn(group, partition);
+    let why: string;
+    if (table.lease(group, partition)?.value.hasBegun === true) why = 'it was served before';
+    else if (other !== null) why = `node ${other} cannot prove that its log has all of it`;
+    else if (await areStreamsLost(link.manager, storage.log, outstandingMax)) {
+      why = 'the streams of all other logs of this machine were lost';
+    } else return;
+    throw new LogDiverged(
+      `${group}/${partition}: ${why}, and neither this machine nor the stream has anything of its log: an empty partition is ` +
+        'not begun in its place. See "The streams are lost" in deploy/nats/README.md',
+    );
+  }
+
+  /** If webhooks have read further than their accounts' log now reaches, they would never hear of what is written there now. If that
+   *  log now begins after what they have read, they cannot go on, and would end the process. */
+  async #assertReadsOn(partition: number): Promise<void> {
+    const { link, feed, storage } = this.#options;
+    await storage.catchUpViews('webhooks', partition, true);
+    const cursor = Number(storage.views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
+    if (feed.isOwn('accounts', partition, cursor)) return;
+    const missing = await misses({ link, group: 'accounts', partition }, cursor);
+    if (missing === null) return;
+    const read = `webhooks/${partition}: it has read its accounts up to ${cursor}`;
+    throw new LogDiverged(
+      missing === 'end'
+        ? `${read}, and their stream ends before that: an older log was put back, put back one of the same time for both`
+        : `${read}, and their stream begins after that: only the node that writes them can read on, from its own log. Let it ` +
+            'have the role webhooks, and no other node, until a webhook of this partition has gone out',
+    );
+  }
+}

@@ -1,0 +1,297 @@
+// The logs that this node writes, and the partitions over them, while they are given to it.
+//
+//   prepare: follow the stream (followed-logs.ts) ─▶ views
+//   open:    read the stream to its end ─▶ prove the log (log-proof.ts) ─▶ open under the epoch ─▶ opening batch durable
+//   release: finish, flush ─▶ all of it in the stream
+//   lose:    drop what is not durable
+//
+// Invariant: a partition is begun only after its epoch-opening batch is durable: from then on nobody else's batch can follow one
+// that this process has not read.
+
+import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import type { GroupName } from '../bus/bus.ts';
+import { EpochPassed } from '../bus/ownership.ts';
+import type { Replication } from '../config.ts';
+import { LIMITS } from '../limits.ts';
+import type { NatsLink } from '../nats/connection.ts';
+import type { LeaseTable } from '../nats/lease-table.ts';
+import type { EndOfLog, LogFollowerOptions } from '../nats/log-follower.ts';
+import type { Served } from '../nats/nats-bus-server.ts';
+import { Snapshots } from '../nats/snapshots.ts';
+import type { StreamFaults } from '../nats/stream-faults.ts';
+import type { StreamPublisher } from '../nats/stream-publisher.ts';
+import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
+import type { Log } from '../observability/log.ts';
+import { FollowedLogs } from './followed-logs.ts';
+import { webhooksLogicOf } from './groups.ts';
+import { LogProof, type LogProofOptions } from './log-proof.ts';
+import { LogSnapshots } from './log-snapshots.ts';
+import type { NodeFeed } from './node-feed.ts';
+import type { PartitionRunner } from './partition-runner.ts';
+import type { HostedPartition, Storage } from './storage.ts';
+import { streamFirst } from './stream-first.ts';
+import { UnprovenLogs } from './unproven-logs.ts';
+
+export interface WrittenLogsOptions extends Pick<LogProofOptions, 'unprovenOn'> {
+  readonly link: NatsLink;
+  readonly publisher: StreamPublisher;
+  readonly table: Pick<LeaseTable, 'lease'>;
+  readonly faults: StreamFaults;
+  readonly storage: Storage;
+  /** Told which partitions this process writes. */
+  readonly feed: NodeFeed;
+  readonly replicas: number;
+  readonly replication: Replication;
+  readonly snapshotEveryBatches: number;
+  /** Null: this process delivers no webhooks. */
+  readonly webhooks: WebhookExecutor | null;
+  readonly log: Log;
+  readonly holds: (group: GroupName, partition: number) => boolean;
+  /** The local log could not be read as it should: it is damaged, or was just brought in line with its stream. */
+  readonly onUnreadable: (group: GroupName, partition: number) => void;
+  /** The log refused this writer. */
+  readonly onFenced: (group: GroupName, partition: number) => void;
+}
+
+interface Writer {
+  /** False from the moment that the partition is lost: its batches on the way are not tried again. */
+  mayWrite: boolean;
+  /** Resolves when the log has refused it. */
+  readonly refused: Promise<'refused'>;
+  /** Null: not opened yet. */
+  replica: LogReplica | null;
+}
+
+export class WrittenLogs implements PartitionRunner {
+  readonly snapshots: LogSnapshots;
+  readonly #options: WrittenLogsOptions;
+  readonly #followed: FollowedLogs;
+  readonly #proof: LogProof;
+  readonly #unproven: UnprovenLogs;
+  readonly #writers = new Map<string, Writer>();
+
+  constructor(options: WrittenLogsOptions) {
+    this.#options = options;
+    const { link, storage, replicas, replication, snapshotEveryBatches: everyBatches } = options;
+    const outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+    const snapshots = new Snapshots({ link, log: storage.log, views: storage.views, replicas });
+    const replicaOf = (group: GroupName, partition: number) => this.#replicaOf(group, partition);
+    this.snapshots = new LogSnapshots({ ...options, snapshots, replicaOf, everyBatches });
+    this.#followed = new FollowedLogs({ ...options, snapshots, outstandingMax });
+    this.#proof = new LogProof({ ...options, outstandingMax });
+    this.#unproven = new UnprovenLogs(options.onUnreadable);
+  }
+
+  /** Partitions that only a person can make servable here. */
+  get unprovenCount(): number {
+    return this.#unproven.count;
+  }
+
+  /** One of them. */
+  isUnproven(group: GroupName, partition: number): boolean {
+    return this.#unproven.has(group, partition);
+  }
+
+  /** A copy that was kept up for a take-over is not any more. */
+  isLeftBehind(group: GroupName, partition: number): boolean {
+    return this.#followed.hasFailed(group, partition);
+  }
+
+  /** For /readyz: logs that are not proven, or streams that do not take what this node writes; null: there are none. */
+  get problem(): string | null {
+    return this.#unproven.problem ?? this.stall;
+  }
+
+  /** For /readyz: streams that do not take what this node writes; null: there are none. */
+  get stall(): string | null {
+    const now = performance.now();
+    const stalled = [...this.#writers].flatMap(([key, { replica }]) => {
+      const waiting = replica?.waiting ?? null;
+      return waiting === null || now - waiting.since < LIMITS.streamStallMs ? [] : [{ key, ...waiting }];
+    });
+    const [longest] = stalled.toSorted((a, b) => a.since - b.since);
+    if (longest === undefined) return null;
+    const keys = stalled.map(({ key }) => key).join(', ');
+    const seconds = Math.floor((now - longest.since) / 1_000);
+    return `NATS has not taken what this node writes to ${keys} for ${seconds} s: ${longest.why ?? 'it says nothing'}`;
+  }
+
+  /** Of a partition that is written here; null: it is not. */
+  #replicaOf(group: GroupName, partition: number): LogReplica | null {
+    return this.#writers.get(`${group}/${partition}`)?.replica ?? null;
+  }
+
+  async prepare(group: GroupName, partition: number): Promise<void> {
+    try {
+      await this.#unproven.during(group, partition, () => this.#prepare(group, partition));
+    } catch (error) {
+      await this.forget(group, partition);
+      throw error;
+    }
+  }
+
+  async #prepare(group: GroupName, partition: number): Promise<void> {
+    const { tip } = await this.#followed.follow(group, partition);
+    await this.#options.storage.catchUpViews(group, partition);
+    // Otherwise others would hand it over to a node that cannot open it.
+    if (this.isUnproven(group, partition)) await this.#proof.assertProven(group, partition, tip);
+  }
+
+  async forget(group: GroupName, partition: number): Promise<void> {
+    await this.#followed.forget(group, partition);
+  }
+
+  async open(group: GroupName, partition: number, epoch: number): Promise<() => Served | null> {
+    return this.#unproven.during(group, partition, () => this.#open(group, partition, epoch));
+  }
+
+  async #open(group: GroupName, partition: number, epoch: number): Promise<() => Served | null> {
+    const { storage, feed, onFenced } = this.#options;
+    const key = `${group}/${partition}`;
+    const { tip, offset } = await this.#endOf(group, partition);
+    // Under the log's own epoch no batch would open one, and nothing would tell this writer's batches from those before.
+    if (epoch <= tip.epoch) {
+      throw new EpochPassed(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`, tip.epoch);
+    }
+    await this.#proof.assertProven(group, partition, tip);
+
+    const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
+    const writer: Writer = { mayWrite: true, refused, replica: null };
+    this.#writers.set(key, writer);
+    let refusal: Error | null = null;
+    const onRefused = (error: Error): void => {
+      refusal = error;
+      refuse('refused');
+      this.#options.log.warn({ group, partition, epoch, err: error }, 'the stream refused this writer');
+      // Before it is begun the take-over itself fails.
+      if (this.#writers.get(key) === writer && writer.mayWrite) onFenced(group, partition);
+    };
+    const replica = this.#replica(group, partition, offset, writer, onRefused);
+    writer.replica = replica;
+    await storage.openPartition(group, partition, { epoch, replica, onFenced: onRefused });
+    const opened = storage.hosted().find((each) => each.group === group && each.number === partition);
+    await opened?.log.drained();
+    if (refusal === null) await replica.settled();
+    if (refusal !== null) throw refusal as Error;
+    return () => {
+      if (refusal !== null) {
+        onFenced(group, partition);
+        return null;
+      }
+      feed.written(group, partition);
+      if (group === 'webhooks' && opened !== undefined) this.#deliver(partition, opened.partition);
+      return this.#served(group, partition, replica);
+    };
+  }
+
+  /** What the stream has is in the local log, which nobody follows it into any more. */
+  async #endOf(group: GroupName, partition: number): Promise<EndOfLog> {
+    const follower = await this.#followed.follow(group, partition, this.#sendOn(group, partition));
+    try {
+      return await follower.reachEnd();
+    } finally {
+      await this.forget(group, partition);
+    }
+  }
+
+  #served(group: GroupName, partition: number, replica: LogReplica): Served {
+    const { storage, replication, holds } = this.#options;
+    const inbox = storage.inbox(group, partition);
+    return {
+      inbox: replication === 'sync' ? inbox : streamFirst(inbox, replica),
+      holds: () => holds(group, partition),
+    };
+  }
+
+  /** The next owner reads the stream, so all that was acknowledged must stand there first. If the log has refused this writer
+   *  meanwhile, the rest cannot be finished and is dropped. */
+  async release(group: GroupName, partition: number, turnAway: () => void): Promise<void> {
+    const { storage, feed, webhooks } = this.#options;
+    const key = `${group}/${partition}`;
+    feed.left(group, partition);
+    if (group === 'webhooks') {
+      await this.#unlessRefused(key, webhooks?.release(partition, LIMITS.webhookHandOverMs));
+    }
+    turnAway();
+    const replica = this.#replicaOf(group, partition);
+    const closed = storage.closePartition(group, partition).then(() => replica?.settled());
+    if ((await this.#unlessRefused(key, closed)) === 'refused') await storage.losePartition(group, partition);
+    this.#writers.delete(key);
+  }
+
+  async lose(group: GroupName, partition: number): Promise<void> {
+    const { storage, feed, webhooks } = this.#options;
+    const key = `${group}/${partition}`;
+    feed.left(group, partition);
+    const writer = this.#writers.get(key);
+    if (writer !== undefined) writer.mayWrite = false;
+    this.#writers.delete(key);
+    const released = group === 'webhooks' ? webhooks?.release(partition) : undefined;
+    await storage.losePartition(group, partition);
+    // It may have waited for the log's word, which has just been given.
+    await released;
+  }
+
+  /** The views of followed logs, so that a take-over has little to apply. */
+  async keepViewsUp(): Promise<void> {
+    await this.#followed.keepViewsUp();
+  }
+
+  /** Of what is written here. Rejects when nobody can say. */
+  async lookAtStreams(): Promise<void> {
+    const { faults, storage } = this.#options;
+    for (const { group, number } of storage.hosted()) await faults.lookAtLog(group, number);
+  }
+
+  async close(): Promise<void> {
+    await this.#followed.close();
+  }
+
+  /** Waits for `done`, which never comes once the log has refused this writer. */
+  async #unlessRefused(key: string, done: Promise<void> | undefined): Promise<'refused' | void> {
+    const writer = this.#writers.get(key);
+    return writer === undefined ? done : Promise.race([done, writer.refused]);
+  }
+
+  /** What this machine has and the stream lacks. Also the one batch that a writer had on its way, of which nobody was told: it may be one
+   *  that the stream had, and forgot. */
+  #sendOn(group: GroupName, partition: number): LogFollowerOptions['sendOn'] {
+    return async (batches, offset) => {
+      const replica = this.#streamReplica(group, partition, offset, () => true, false);
+      for (const batch of batches) await replica.publish(batch);
+      this.#options.log.info({ group, partition, batches: batches.length }, 'the stream has what it lacked');
+    };
+  }
+
+  #deliver(number: number, partition: HostedPartition): void {
+    this.#options.webhooks?.host(number, webhooksLogicOf(partition), {
+      clock: () => partition.now(),
+      // Straight to its partition: over the bus a node that lost it would speak to the new owner.
+      send: (message, onReply) => partition.send(message as never, onReply),
+      holds: () => this.#options.holds('webhooks', number),
+    });
+  }
+
+  #replica(
+    group: GroupName,
+    partition: number,
+    offset: number,
+    writer: Writer,
+    onRefused: (error: Error) => void,
+  ): LogReplica {
+    const replica = this.#streamReplica(group, partition, offset, () => writer.mayWrite);
+    return this.#options.replication === 'sync' ? replica : new AsyncStreamReplica(replica, onRefused);
+  }
+
+  #streamReplica(
+    group: GroupName,
+    partition: number,
+    offset: number,
+    mayWrite: () => boolean,
+    isRemembered = true,
+  ): StreamReplica {
+    const { publisher, link } = this.#options;
+    const { manager } = link;
+    return new StreamReplica({ publisher, manager, group, partition, offset, mayWrite, isRemembered });
+  }
+}
