@@ -29,7 +29,8 @@ import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './data-directory/identity.ts';
 import { WAL_LIMITS } from '../wal/limits.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
-import type { OnFailure, ServiceOptions } from './wiring/service-options.ts';
+import type { OnFailure } from './storage/storage.ts';
+import type { ServiceOptions } from './wiring/service-options.ts';
 import type { Service } from './wiring/standalone.ts';
 
 const FAILED = 1;

@@ -40,14 +40,14 @@ const importRules: readonly ImportRule[] = [
       'src/{domain,bus}/**',
       'src/limits.ts',
       'src/data-directory/identity.ts',
-      'src/wiring/groups.ts',
+      'src/storage/groups.ts',
       'actors/**',
       'wal/**',
     ],
   },
 
   { from: 'src/{limits,end-process,process-limits,node-http,pause}.ts', to: [] },
-  { from: 'src/limit-relations.ts', to: ['src/limits.ts'] },
+  { from: 'src/{limit-relations,jobs}.ts', to: ['src/limits.ts'] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
   {
     from: 'src/observability/**',
@@ -88,6 +88,28 @@ const importRules: readonly ImportRule[] = [
       'src/{end-process,limits,pause}.ts',
       'src/observability/**',
       'wal/*.ts',
+    ],
+  },
+  {
+    from: 'src/storage/**',
+    to: [
+      'src/storage/**',
+      'actors/**',
+      'wal/*.ts',
+      'src/{bus,domain}/**',
+      'src/damage/damage.ts',
+      'src/data-directory/identity.ts',
+      'src/{jobs,limits}.ts',
+    ],
+  },
+  {
+    // What NATS and the disk have in common is a partition's log.
+    from: 'src/cluster/**',
+    to: [
+      'src/{cluster,storage,nats,bus,observability}/**',
+      'actors/{pollers,webhooks}/**',
+      'wal/*.ts',
+      'src/{config,limits}.ts',
     ],
   },
   {

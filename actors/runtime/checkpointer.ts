@@ -1,6 +1,6 @@
 // The checkpointer: a follower of the log that keeps the views. It reads durable batches, applies the same `evolve` as
 // the writer, and writes the rows that changed together with the position they reach, in one transaction. It runs in a
-// thread of its own (src/wiring/checkpoint-thread.ts), so that callers never wait for it; at start it is also the whole
+// thread of its own (src/storage/checkpoint-thread.ts), so that callers never wait for it; at start it is also the whole
 // of recovery: follow the log to its end, then serve from the views.
 //
 // Invariants: views never get ahead of the durable log; a partition's rows and position change in one transaction; views are

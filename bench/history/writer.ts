@@ -19,7 +19,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { openDataDirectory, type DataDirectory } from '../../src/data-directory/data-directory.ts';
 import { placesOf } from '../../src/data-directory/identity.ts';
 import { openRails } from '../../src/wiring/rails.ts';
-import { Storage } from '../../src/wiring/storage.ts';
+import { Storage } from '../../src/storage/storage.ts';
 import { linesOf } from '../load/work.ts';
 import type { HistoryJob } from './job.ts';
 import { pause } from '../../src/pause.ts';

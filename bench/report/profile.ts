@@ -34,7 +34,8 @@ const STAGES: readonly (readonly [RegExp, string])[] = [
   [/\/actors\/runtime\//, 'runtime: mailbox, feed'],
   [/\/wal\//, 'log: seal, hash, commit'],
   [/\/src\/observability\//, 'metrics'],
-  [/\/src\/wiring\//, 'wiring'],
+  [/\/src\/storage\//, 'storage'],
+  [/\/src\/(?:cluster|wiring)\//, 'wiring'],
 ];
 const IDLE = '(idle)';
 const COLLECTOR = '(garbage collector)';

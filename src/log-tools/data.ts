@@ -12,7 +12,7 @@ import {
   partitionsProblem,
   readIdentity,
 } from '../data-directory/identity.ts';
-import { groupNamed, groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
+import { groupNamed, groupsWithLog, type HostedGroup } from '../storage/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, LogUnsearchable, untilUnchanged } from '../../wal/log-reader.ts';
 import { withReader, withViews } from '../../wal/tools/partitions.ts';

@@ -32,7 +32,7 @@ export interface NodeEntry {
   readonly damaged?: readonly string[];
   /** The same of those whose log it cannot prove to be whole: it has them only where nobody else can. */
   readonly unproven?: readonly string[];
-  /** By group, a hash of what it decides by (src/wiring/node-terms.ts). Absent: not known. */
+  /** By group, a hash of what it decides by (src/cluster/node-terms.ts). Absent: not known. */
   readonly terms?: Readonly<Partial<Record<GroupName, string>>>;
 }
 

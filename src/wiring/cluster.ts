@@ -28,21 +28,21 @@ import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
-import { ClusterHost } from './cluster-host.ts';
+import { ClusterHost } from '../cluster/cluster-host.ts';
 import { joinNats, type ClusterNats } from './cluster-nats.ts';
-import type { GroupPolicies } from './groups.ts';
-import { Jobs } from './jobs.ts';
+import type { GroupPolicies } from '../storage/groups.ts';
+import { Jobs } from '../jobs.ts';
 import { openNodeDisk, type NodeDisk } from './node-disk.ts';
-import { NodeFeed } from './node-feed.ts';
+import { NodeFeed } from '../cluster/node-feed.ts';
 import { notReady, partitionMap, unprovenElsewhere } from './node-status.ts';
-import { NodeTerms, termsOf } from './node-terms.ts';
+import { NodeTerms, termsOf } from '../cluster/node-terms.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
 import { openRails, type Rails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
-import type { Storage } from './storage.ts';
+import type { Storage } from '../storage/storage.ts';
 import { watchReadiness } from './metrics.ts';
-import { WrittenLogs, type WrittenLogsOptions } from './written-logs.ts';
+import { WrittenLogs, type WrittenLogsOptions } from '../cluster/written-logs.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],

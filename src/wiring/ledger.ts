@@ -10,16 +10,15 @@ import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionName } from '../../wal/types.ts';
-import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
+import { catchUp, recordsOf, threadsFor } from '../storage/catch-up.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
 import { checkMoney, type DataDirectory } from '../data-directory/data-directory.ts';
 import { DataDirectoryError, partitionsProblem } from '../data-directory/identity.ts';
-import { type GroupPolicies, webhooksLogicOf } from './groups.ts';
-import { Jobs } from './jobs.ts';
+import { type GroupPolicies, webhooksLogicOf } from '../storage/groups.ts';
+import { Jobs } from '../jobs.ts';
 import { Scrub } from '../damage/scrub.ts';
-import type { OnFailure } from './service-options.ts';
-import { Storage } from './storage.ts';
+import { type OnFailure, Storage } from '../storage/storage.ts';
 import { watchStorage } from './metrics.ts';
 
 export interface LedgerOptions {

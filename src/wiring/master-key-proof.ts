@@ -8,10 +8,10 @@ import type { Log } from '../observability/log.ts';
 import { CannotOpen, type Secrets } from '../secrets.ts';
 import type { ClusterNats } from './cluster-nats.ts';
 import { anotherMasterKey, type DataDirectory, noteMasterKey } from '../data-directory/data-directory.ts';
-import { webhooksLogicOf } from './groups.ts';
+import { webhooksLogicOf } from '../storage/groups.ts';
 import type { Ledger } from './ledger.ts';
 import type { ServiceOptions } from './service-options.ts';
-import type { Storage } from './storage.ts';
+import type { Storage } from '../storage/storage.ts';
 
 /** What the secrets of connected apps say. `both`: some were connected while another key was in use. */
 type Verdict = 'nothing_sealed' | 'this_key' | 'another_key' | 'both';

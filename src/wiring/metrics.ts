@@ -11,7 +11,7 @@ import { CURRENCIES } from '../domain/country.ts';
 import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { DiskSpace } from '../data-directory/disk-space.ts';
-import type { HostedLog, Storage } from './storage.ts';
+import type { HostedLog, Storage } from '../storage/storage.ts';
 
 /** Upper bounds of the buckets of durations. */
 const SECONDS_BOUNDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];

@@ -16,10 +16,10 @@ import { noteClusterKey } from '../nats/cluster-identity.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Secrets } from '../secrets.ts';
 import { type ClusterNats, usesDataDirectory } from './cluster-nats.ts';
-import type { GroupPolicies } from './groups.ts';
+import type { GroupPolicies } from '../storage/groups.ts';
 import { clusterKeyProof } from './master-key-proof.ts';
-import type { OnFailure, ServiceOptions } from './service-options.ts';
-import { Storage } from './storage.ts';
+import type { ServiceOptions } from './service-options.ts';
+import { type OnFailure, Storage } from '../storage/storage.ts';
 import { watchStorage } from './metrics.ts';
 
 export interface NodeDiskOptions extends ServiceOptions {

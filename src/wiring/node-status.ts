@@ -10,8 +10,8 @@ import type { LeaseTable } from '../nats/lease-table.ts';
 import { partitionKey } from '../nats/subjects.ts';
 import type { ClusterNats } from './cluster-nats.ts';
 import type { NodeDisk } from './node-disk.ts';
-import type { Storage } from './storage.ts';
-import type { WrittenLogs } from './written-logs.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { WrittenLogs } from '../cluster/written-logs.ts';
 
 /** Null: it has none. */
 export interface NodeParts {

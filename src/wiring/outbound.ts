@@ -13,7 +13,7 @@ import type { Metrics } from '../observability/metrics.ts';
 import { onceIn, REFUSALS_EVERY_MS } from '../observability/once-in.ts';
 import { clockBy } from '../rails/system-clock.ts';
 import type { Secrets } from '../secrets.ts';
-import type { GroupPolicies } from './groups.ts';
+import type { GroupPolicies } from '../storage/groups.ts';
 import type { Rails } from './rails.ts';
 import { watchPollers, watchWebhooks, webhookMetrics } from './metrics.ts';
 

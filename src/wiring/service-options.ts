@@ -2,9 +2,7 @@
 
 import type { Config } from '../config.ts';
 import type { Log } from '../observability/log.ts';
-
-/** Nothing may be acknowledged any more: the process must end. `part`: of the service, where the error alone would not say which. */
-export type OnFailure = (error: Error, part?: 'the log' | 'writing checkpoints') => void;
+import type { OnFailure } from '../storage/storage.ts';
 
 export interface ServiceOptions {
   readonly config: Config;

@@ -34,7 +34,7 @@ import {
 } from '../data-directory/data-directory.ts';
 import { DataDirectoryError } from '../data-directory/identity.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
-import { webhooksLogicOf } from './groups.ts';
+import { webhooksLogicOf } from '../storage/groups.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { proveOwnKey } from './master-key-proof.ts';

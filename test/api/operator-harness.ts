@@ -12,7 +12,7 @@ import { Metrics } from '../../src/observability/metrics.ts';
 import type { OperatorContext } from '../../src/operator/context.ts';
 import { operatorSurface } from '../../src/operator/surface.ts';
 import { createSecrets } from '../../src/secrets.ts';
-import { Storage } from '../../src/wiring/storage.ts';
+import { Storage } from '../../src/storage/storage.ts';
 import { watchTransactions } from '../../src/wiring/metrics.ts';
 import { assertMatchesOperatorApi } from './openapi-check.ts';
 

@@ -12,7 +12,7 @@ import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LoopbackRail } from '../../src/rails/loopback.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
-import { Storage } from '../../src/wiring/storage.ts';
+import { Storage } from '../../src/storage/storage.ts';
 import { DrivenClock } from '../unit/pollers-driven.ts';
 
 const APPROVE_AFTER_MS = 1_500;

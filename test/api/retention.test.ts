@@ -9,7 +9,7 @@ import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
-import { Storage } from '../../src/wiring/storage.ts';
+import { Storage } from '../../src/storage/storage.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { runTool } from '../unit/wal/run-tool.ts';

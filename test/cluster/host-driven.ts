@@ -13,10 +13,10 @@ import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import type { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { createLog } from '../../src/observability/log.ts';
-import { ClusterHost } from '../../src/wiring/cluster-host.ts';
-import { NodeFeed } from '../../src/wiring/node-feed.ts';
-import type { Storage } from '../../src/wiring/storage.ts';
-import { WrittenLogs } from '../../src/wiring/written-logs.ts';
+import { ClusterHost } from '../../src/cluster/cluster-host.ts';
+import { NodeFeed } from '../../src/cluster/node-feed.ts';
+import type { Storage } from '../../src/storage/storage.ts';
+import { WrittenLogs } from '../../src/cluster/written-logs.ts';
 import { openStorage } from '../unit/storage-driven.ts';
 import { startNats } from './adapters.ts';
 

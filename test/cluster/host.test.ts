@@ -10,7 +10,7 @@ import { batchAt } from '../../src/nats/stream-places.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Storage } from '../../src/wiring/storage.ts';
+import type { Storage } from '../../src/storage/storage.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
 import { batchAfter } from './adapters.ts';
 import { type Hosting, startHostServers } from './host-driven.ts';

@@ -3,7 +3,7 @@
 //
 //   node catch-up-process.ts <data directory> <partitions>
 
-import { catchUp } from '../../src/wiring/catch-up.ts';
+import { catchUp } from '../../src/storage/catch-up.ts';
 import { openStorage, POLICIES } from '../unit/storage-driven.ts';
 
 const [directory, partitions] = process.argv.slice(2);

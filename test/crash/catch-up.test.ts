@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { catchUp, recordsOf } from '../../src/wiring/catch-up.ts';
+import { catchUp, recordsOf } from '../../src/storage/catch-up.ts';
 import { writeTransactions } from '../history.ts';
 import { openStorage, POLICIES } from '../unit/storage-driven.ts';
 

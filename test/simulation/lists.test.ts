@@ -13,7 +13,7 @@ import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { Storage } from '../../src/wiring/storage.ts';
+import { Storage } from '../../src/storage/storage.ts';
 import { seedOf } from '../seed.ts';
 import { until } from '../until.ts';
 

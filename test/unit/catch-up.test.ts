@@ -6,8 +6,8 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { catchUp, type Lag, threadsFor } from '../../src/wiring/catch-up.ts';
-import type { Storage } from '../../src/wiring/storage.ts';
+import { catchUp, type Lag, threadsFor } from '../../src/storage/catch-up.ts';
+import type { Storage } from '../../src/storage/storage.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openStorage, POLICIES, send, serve } from './storage-driven.ts';
 

@@ -1,7 +1,7 @@
 // The checkpoint thread stands still for those who answer callers, and not where there is no time for that.
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { CheckpointRests } from '../../src/wiring/checkpoint-rests.ts';
+import { CheckpointRests } from '../../src/storage/checkpoint-rests.ts';
 
 const { checkpointStretchMs, checkpointRests, checkpointRoundMs } = LIMITS;
 

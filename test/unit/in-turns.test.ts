@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { InTurns } from '../../src/wiring/in-turns.ts';
+import { InTurns } from '../../src/storage/in-turns.ts';
 
 /** Takes longer than a turn may. */
 function work(): void {

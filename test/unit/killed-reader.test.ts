@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
-import { Jobs } from '../../src/wiring/jobs.ts';
+import { Jobs } from '../../src/jobs.ts';
 import { openLogDatabase, openViewsDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { openStorage, serve } from './storage-driven.ts';

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
-import { groupsWithLog } from '../../src/wiring/groups.ts';
+import { groupsWithLog } from '../../src/storage/groups.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { ViewStore } from '../../wal/views.ts';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import type { Feed, FeedBatch } from '../../src/bus/feed.ts';
-import { NodeFeed, type OwnLog } from '../../src/wiring/node-feed.ts';
+import { NodeFeed, type OwnLog } from '../../src/cluster/node-feed.ts';
 
 const BATCH = 3;
 

@@ -10,7 +10,7 @@ import { Timers } from '../../actors/accounts/timers.ts';
 import { PartitionClock } from '../../actors/runtime/fresh-id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { createProcessClock } from '../../src/process-clock.ts';
-import { Jobs } from '../../src/wiring/jobs.ts';
+import { Jobs } from '../../src/jobs.ts';
 import type { Views } from '../../wal/types.ts';
 import { seedOf } from '../seed.ts';
 

@@ -7,8 +7,8 @@ import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { GroupPolicies } from '../../src/wiring/groups.ts';
-import { Storage, type StorageOptions } from '../../src/wiring/storage.ts';
+import type { GroupPolicies } from '../../src/storage/groups.ts';
+import { Storage, type StorageOptions } from '../../src/storage/storage.ts';
 import type { Row } from '../../wal/types.ts';
 import { byOperator, opened } from './domain/scenario.ts';
 

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { Checkpoints } from '../../src/wiring/checkpoints.ts';
+import { Checkpoints } from '../../src/storage/checkpoints.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { OPEN_ACCOUNT, openStorage, overdueKeys, POLICIES, send, serve } from './storage-driven.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { Checkpoints } from '../../src/wiring/checkpoints.ts';
+import { Checkpoints } from '../../src/storage/checkpoints.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';

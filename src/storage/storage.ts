@@ -19,8 +19,7 @@ import { Checkpoints } from './checkpoints.ts';
 import { InTurns } from './in-turns.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 import { lacksHistory } from './history.ts';
-import type { Jobs } from './jobs.ts';
-import type { OnFailure } from './service-options.ts';
+import type { Jobs } from '../jobs.ts';
 
 export type HostedPartition = Partition<never, never, unknown>;
 
@@ -30,6 +29,9 @@ export interface HostedLog {
   readonly log: PartitionLog;
   readonly partition: HostedPartition;
 }
+
+/** Nothing may be acknowledged any more: the process must end. `part`: of the service, where the error alone would not say which. */
+export type OnFailure = (error: Error, part?: 'the log' | 'writing checkpoints') => void;
 
 export interface StorageOptions {
   readonly directory: string;

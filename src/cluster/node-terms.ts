@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import type { GroupName } from '../bus/bus.ts';
 import type { LeaseTable, NodeEntry } from '../nats/lease-table.ts';
 import type { Log } from '../observability/log.ts';
-import type { GroupPolicies } from './groups.ts';
+import type { GroupPolicies } from '../storage/groups.ts';
 
 type Terms = NonNullable<NodeEntry['terms']>;
 

@@ -4,7 +4,7 @@ import type { GroupName } from '../bus/bus.ts';
 import type { Snapshots } from '../nats/snapshots.ts';
 import type { LogReplica } from '../nats/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
-import type { HostedLog, Storage } from './storage.ts';
+import type { HostedLog, Storage } from '../storage/storage.ts';
 
 export interface LogSnapshotsOptions {
   readonly snapshots: Snapshots;

@@ -4,7 +4,7 @@
 // Intervals are of elapsed time, not of the wall clock: when it is set back jobs go on, or views would lag and a take-over be long; when
 // it is set forward nothing is made up for. Only nightly jobs go by the clock, which is looked at once a minute.
 
-import { LIMITS } from '../limits.ts';
+import { LIMITS } from './limits.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;

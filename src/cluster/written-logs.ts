@@ -23,12 +23,12 @@ import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
 import { FollowedLogs } from './followed-logs.ts';
-import { webhooksLogicOf } from './groups.ts';
+import { webhooksLogicOf } from '../storage/groups.ts';
 import { LogProof, type LogProofOptions } from './log-proof.ts';
 import { LogSnapshots } from './log-snapshots.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { PartitionRunner } from './partition-runner.ts';
-import type { HostedPartition, Storage } from './storage.ts';
+import type { HostedPartition, Storage } from '../storage/storage.ts';
 import { streamFirst } from './stream-first.ts';
 import { UnprovenLogs } from './unproven-logs.ts';
 

@@ -16,7 +16,7 @@ import { batchAt, firstBatchOf, sequenceOf } from '../nats/stream-places.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
-import type { Storage } from './storage.ts';
+import type { Storage } from '../storage/storage.ts';
 
 export interface FollowedLogsOptions {
   readonly link: NatsLink;

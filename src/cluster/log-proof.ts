@@ -9,7 +9,7 @@ import { LogDiverged } from '../nats/log-follower.ts';
 import { areStreamsLost } from '../nats/lost-streams.ts';
 import { misses } from '../nats/stream-places.ts';
 import type { NodeFeed } from './node-feed.ts';
-import type { Storage } from './storage.ts';
+import type { Storage } from '../storage/storage.ts';
 
 export interface LogProofOptions {
   readonly link: NatsLink;
