@@ -93,7 +93,7 @@ const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 export class Call implements OpenCall {
   readonly requestId: string;
   readonly route: RouteName;
-  /** performance.now() when its head, or where it has one its body, was there, or no more of it was waited for. */
+  /** performance.now() when its head, or where it has one its body, was there. */
   arrivedAt: number;
   expiresAt: number;
   /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
@@ -111,6 +111,8 @@ export class Call implements OpenCall {
   #received = 0;
   /** Bytes of its answer, while its client takes it. */
   #pouring = 0;
+  /** Answered before all of it had come. */
+  #hasMadeWay = false;
 
   constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
     this.requestId = context.nextRequestId();
@@ -226,8 +228,7 @@ export class Call implements OpenCall {
   }
 
   makeWay(): void {
-    // No more of it is waited for: how long its client took is no time of ours.
-    this.arrivedAt = performance.now();
+    this.#hasMadeWay = true;
     this.refuse(UNAVAILABLE);
   }
 
@@ -284,7 +285,9 @@ export class Call implements OpenCall {
       else if (closeConnection) response.end(body, true);
       else this.#pour(body, false);
     });
-    context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
+    const { observer } = context;
+    if (this.#hasMadeWay && code !== null) observer?.onMadeWay?.(this.route, this.requestId, code);
+    else observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
     context.open.makeAnswerRoom(context.bounds.frontAnswersBytesMax);
   }
 

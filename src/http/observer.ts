@@ -24,6 +24,9 @@ export interface HttpObserver {
     errorCode: ErrorCode | null,
   ): void;
   onNoReply(route: RouteName, reason: NoReplyReason, durationMs: number, requestId: string): void;
+  /** In place of `onReply`, of a request that was answered before all of it had come, because others needed its room: neither what that
+   *  answer says nor how long it took is about this service. */
+  readonly onMadeWay?: (route: RouteName, requestId: string, errorCode: ErrorCode) => void;
   /** A request was refused because its key, which names this account, has too much under way. */
   readonly onKeyFull?: (accountId: string) => void;
   /** A connection was closed as it came: there are as many as may be. */

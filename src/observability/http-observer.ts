@@ -12,6 +12,7 @@ export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObs
   const refused = onceIn(REFUSALS_EVERY_MS);
   const full = onceIn(REFUSALS_EVERY_MS);
   const crowded = onceIn(REFUSALS_EVERY_MS);
+  const slow = onceIn(REFUSALS_EVERY_MS);
   return {
     onReply(route, status, durationMs, requestId, errorCode) {
       metrics.onReply(route, status, durationMs, errorCode);
@@ -28,13 +29,28 @@ export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObs
       if (reason === 'unknown') log.error(fields, 'request without a reply');
       else log.debug(fields, 'request without a reply');
     },
+    onMadeWay({ surface, method, path }, requestId, errorCode) {
+      metrics.onMadeWay(surface, errorCode);
+      const unseen = slow();
+      if (unseen === null && !log.debugEnabled) return;
+      const fields = { request_id: requestId, method, route: path, code: errorCode };
+      if (unseen === null) log.debug(fields, 'request that made way');
+      else {
+        log.warn(
+          { ...fields, made_way_since_last_line: unseen },
+          'a request whose body came slowly made way for others. If there are many, bound them by address before the service',
+        );
+      }
+    },
     onKeyFull(accountId) {
+      metrics.crowdedOut('key');
       const unseen = full();
       if (unseen === null) return;
       const fields = { account_id: accountId, refused_since_last_line: unseen };
       log.warn(fields, 'a key has too much under way: its requests are refused, others are not');
     },
     onConnectionRefused(): void {
+      metrics.crowdedOut('connection');
       const unseen = crowded();
       if (unseen === null) return;
       log.warn(

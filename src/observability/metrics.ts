@@ -23,6 +23,11 @@ export interface HistogramHandle {
   observe(value: number): void;
 }
 
+/** What found no room: a request that was answered before its body was whole; a connection that was closed as it came; a request of a key that
+ *  has too much under way. */
+const CROWDED_OUT = ['slow_body', 'connection', 'key'] as const;
+type CrowdedOut = (typeof CROWDED_OUT)[number];
+
 const MS_PER_SECOND = 1_000;
 /** 10 ms, 500 ms and 3 s are what is promised (bench/README.md): of half of the peak, a hand-over, and a node's death. */
 const REQUEST_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 3, 5, 10, 20];
@@ -34,6 +39,7 @@ export class Metrics {
   readonly #routes = new Map<RouteName, RouteCounts>();
   readonly #noReplies: CounterHandle;
   readonly #errors: CounterHandle;
+  readonly #crowdedOut: CounterHandle;
   readonly #commands: CounterHandle;
   readonly #flushes: HistogramHandle;
   readonly #flushRecords: HistogramHandle;
@@ -58,6 +64,12 @@ export class Metrics {
       'surface',
       'code',
     ]);
+    this.#crowdedOut = this.counter(
+      'daftari_http_crowded_out_total',
+      'What a front had no room for: bodies that came slowly, connections, requests of one key.',
+      ['reason'],
+      CROWDED_OUT.map((reason) => [reason]),
+    );
     this.#commands = this.counter(
       'daftari_commands_total',
       'Commands by type and what was decided; type `unknown`: what only a newer version knows.',
@@ -93,6 +105,16 @@ export class Metrics {
 
   onNoReply(route: RouteName, reason: string): void {
     this.#noReplies.add(1, route.surface, route.path, reason);
+  }
+
+  /** A request was answered before all of it had come. How long that took is no latency, and its 503 says nothing of what else is served. */
+  onMadeWay(surface: string, errorCode: string): void {
+    this.#errors.add(1, surface, errorCode);
+    this.crowdedOut('slow_body');
+  }
+
+  crowdedOut(reason: CrowdedOut): void {
+    this.#crowdedOut.add(1, reason);
   }
 
   /** A partition has decided a command ("reply", "wait"), refused it, or refused to look at it. */

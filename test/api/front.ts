@@ -2,12 +2,13 @@
 // is late, unknown or never comes, and to see what a request becomes. What accounts decide is tested with real accounts.
 
 import { connect, type Socket } from 'node:net';
+import type { Test } from 'tap';
 import type { Bus, GroupName, Message, OnReply, Reply } from '../../src/bus/bus.ts';
-import type { Rejection } from '../../src/domain/error-code.ts';
+import type { ErrorCode, Rejection } from '../../src/domain/error-code.ts';
 import { makeApiKey } from '../../src/http/api-key.ts';
 import type { Bounds } from '../../src/http/call.ts';
 import { callbackRoutes, type OnCallback } from '../../src/http/callbacks.ts';
-import type { HttpObserver } from '../../src/http/observer.ts';
+import type { HttpObserver, NoReplyReason } from '../../src/http/observer.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
 import { createServer } from '../../src/http/server.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -96,6 +97,36 @@ export async function startFront(options: FrontOptions = {}): Promise<Front> {
     get: (path, headers = {}) => send(requestBytes('GET', path, { ...authorised(), ...headers }, null)),
     stop: () => server.stop(),
   };
+}
+
+/** A front, and what it has told of requests. */
+export interface Watched {
+  readonly front: Front;
+  readonly unanswered: NoReplyReason[];
+  readonly statuses: number[];
+  readonly timedFrom: number[];
+  /** Codes of the answers to what made way for others. */
+  readonly madeWay: ErrorCode[];
+}
+
+export async function watched(t: Test, options: FrontOptions = {}): Promise<Watched> {
+  const unanswered: NoReplyReason[] = [];
+  const statuses: number[] = [];
+  const timedFrom: number[] = [];
+  const madeWay: ErrorCode[] = [];
+  const front = await startFront({
+    ...options,
+    observer: {
+      onReply(_, status, durationMs) {
+        statuses.push(status);
+        timedFrom.push(performance.now() - durationMs);
+      },
+      onNoReply: (_, reason) => unanswered.push(reason),
+      onMadeWay: (_, _requestId, code) => madeWay.push(code),
+    },
+  });
+  t.teardown(() => front.stop());
+  return { front, unanswered, statuses, timedFrom, madeWay };
 }
 
 function authorised(): Record<string, string | null> {

@@ -3,8 +3,8 @@
 
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import t, { type Test } from 'tap';
-import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
+import t from 'tap';
+import type { RouteName } from '../../src/http/observer.ts';
 import { requestHashOf } from '../../src/http/account-calls.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
@@ -19,37 +19,11 @@ import {
   readToEnd,
   requestBytes,
   startFront,
-  type Front,
-  type FrontOptions,
+  watched,
 } from './front.ts';
 import { assertMatchesOpenApi } from './openapi-check.ts';
 
 const SHORT = { requestReceiveMs: 400, commandDeadlineMs: 400 };
-
-interface Watched {
-  readonly front: Front;
-  readonly unanswered: NoReplyReason[];
-  readonly statuses: number[];
-  readonly timedFrom: number[];
-}
-
-async function watched(t: Test, options: FrontOptions = {}): Promise<Watched> {
-  const unanswered: NoReplyReason[] = [];
-  const statuses: number[] = [];
-  const timedFrom: number[] = [];
-  const front = await startFront({
-    ...options,
-    observer: {
-      onReply(_, status, durationMs) {
-        statuses.push(status);
-        timedFrom.push(performance.now() - durationMs);
-      },
-      onNoReply: (_, reason) => unanswered.push(reason),
-    },
-  });
-  t.teardown(() => front.stop());
-  return { front, unanswered, statuses, timedFrom };
-}
 
 t.test('busy accounts: 503 with Retry-After, for creates and reads', async (t) => {
   const { front } = await watched(t);
@@ -235,48 +209,6 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   t.equal((await front.send(createBytes('room-again'))).status, 201);
 });
 
-/** A merchant's create of which that much has come. */
-async function partOf(t: Test, { front }: Watched, bytes: Buffer, length: number): Promise<Socket> {
-  const socket = await open(front.port);
-  t.teardown(() => socket.destroy());
-  socket.write(bytes.subarray(0, length));
-  t.hasStrict(await front.send(READ), { status: 200 }, 'it has been read before this');
-  return socket;
-}
-
-const halfOf = (t: Test, on: Watched, bytes: Buffer): Promise<Socket> => partOf(t, on, bytes, 50_000);
-const LARGE = JSON.stringify(CHARGE).padEnd(60_000, ' ');
-
-t.test('too much of bodies that are not whole yet: 503 to those that take longest', async (t) => {
-  const all = await watched(t, { bounds: { frontBodiesBytesMax: 110_000 } });
-  const bytes = createBytes('half-a-body', LARGE);
-  const head = { ...createHeaders(), Authorization: null };
-  const dawdling = await halfOf(t, all, requestBytes('POST', '/v1/charges', head, LARGE));
-  const readAt = performance.now();
-  const refused = readAnswer(dawdling);
-  const halves = [await halfOf(t, all, bytes), await halfOf(t, all, bytes)];
-  const answer = await refused;
-  t.hasStrict(answer, { status: 503, headers: { 'retry-after': '1' } });
-  assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
-  t.ok(all.timedFrom[all.statuses.indexOf(503)]! > readAt, 'what its client took is no time of ours');
-  for (const half of halves) {
-    half.write(bytes.subarray(50_000));
-    t.hasStrict(await readAnswer(half), { status: 201 }, 'who comes later, and goes on, is served');
-  }
-});
-
-t.test('a head of whose body nothing has come takes no room from bodies', async (t) => {
-  const all = await watched(t, { bounds: { frontBodiesBytesMax: LIMITS.frontBodyBytesMin } });
-  const bytes = createBytes('head-first');
-  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
-  const begun = await partOf(t, all, bytes, bodyAt + 1);
-  const headAlone = await partOf(t, all, bytes, bodyAt);
-  headAlone.write(bytes.subarray(bodyAt));
-  t.hasStrict(await readAnswer(headAlone), { status: 201 });
-  begun.write(bytes.subarray(bodyAt + 1));
-  t.hasStrict(await readAnswer(begun), { status: 201 });
-});
-
 t.test('as many connections as may be open: one more is closed, until one goes', async (t) => {
   let refused = 0;
   const front = await startFront({
@@ -298,44 +230,8 @@ t.test('as many connections as may be open: one more is closed, until one goes',
   kept.destroy();
 });
 
-t.test('bodies that do not come leave half of the places to others', async (t) => {
-  const { front, statuses } = await watched(t, { bounds: { frontRequestsOpenMax: 4 } });
-  const head = requestBytes('POST', '/v1/charges', { 'Content-Type': 'application/json' }, LARGE);
-  const dawdling: Socket[] = [];
-  while (dawdling.length < 4) {
-    const socket = await open(front.port);
-    t.teardown(() => socket.destroy());
-    socket.write(head.subarray(0, head.length - LARGE.length + 1));
-    dawdling.push(socket);
-    t.hasStrict(await front.send(READ), { status: 200 });
-  }
-  t.hasStrict(await readAnswer(dawdling[0]!), { status: 503 }, 'the first has made room');
-  t.strictSame(statuses, [200, 200, 200, 503, 200]);
-});
-
-t.test('a body takes room until it is whole, and only once', async (t) => {
-  const all = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
-  const { front } = all;
-  front.bus.answer = ({ type }) =>
-    type === 'CreateCharge' ? null : { type: 'done', body: '{}', replayed: false };
-  const bytes = createBytes('half-by-half', LARGE);
-  const waiting: Socket[] = [];
-  while (waiting.length < 3) {
-    const socket = await halfOf(t, all, bytes);
-    socket.write(bytes.subarray(50_000));
-    waiting.push(socket);
-    await until(() => front.bus.held.length === waiting.length);
-  }
-  const answered = Promise.all(waiting.map(readAnswer));
-  for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
-  await answered;
-  const refused = readAnswer(await halfOf(t, all, bytes));
-  await halfOf(t, all, bytes);
-  t.hasStrict(await refused, { status: 503 });
-});
-
 t.test('a body in small pieces takes no more than its bytes, twice', async (t) => {
-  const { front, statuses } = await watched(t, {
+  const { front, statuses, madeWay } = await watched(t, {
     bounds: { frontBodiesBytesMax: 4 * LIMITS.frontBodyBytesMin },
   });
   const head = { ...createHeaders('byte-by-byte'), 'Transfer-Encoding': 'chunked' };
@@ -351,11 +247,11 @@ t.test('a body in small pieces takes no more than its bytes, twice', async (t) =
     requestHash: requestHashOf(text.padEnd(3 * LIMITS.frontBodyBytesMin, ' ')),
   });
   await front.send(piecesOf(text.padEnd(5 * LIMITS.frontBodyBytesMin, ' ')));
-  t.strictSame(statuses, [201, 503]);
+  t.strictSame([statuses, madeWay], [[201], ['service_unavailable']]);
 });
 
 t.test('of a create that was refused before its body was whole nothing comes when it is', async (t) => {
-  const { front, statuses } = await watched(t, { bounds: { frontBodiesBytesMax: 10_000 } });
+  const { front, statuses, madeWay } = await watched(t, { bounds: { frontBodiesBytesMax: 10_000 } });
   const bytes = createBytes('refused-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
   const socket = await open(front.port);
   t.teardown(() => socket.destroy());
@@ -370,7 +266,7 @@ t.test('of a create that was refused before its body was whole nothing comes whe
     front.bus.sent.map(({ type }) => type),
     ['GetTransaction'],
   );
-  t.strictSame(statuses, [503, 200]);
+  t.strictSame([statuses, madeWay], [[200], ['service_unavailable']]);
 });
 
 t.test(

@@ -1,6 +1,7 @@
-// One key's requests leave others their place, in a front and in what is behind it: whoever floods it, or waits for a rail that
-// hangs, is refused beyond a share, and nobody else is.
+// One key's requests, and bodies that come slowly, leave others their place, in a front and in what is behind it: whoever floods it,
+// waits for a rail that hangs, or dawdles, is refused beyond a share, and nobody else is.
 
+import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { makeApiKey } from '../../src/http/api-key.ts';
 import { callerOf } from '../../src/http/caller.ts';
@@ -10,12 +11,18 @@ import { assertMatchesOpenApi } from './openapi-check.ts';
 import {
   ACCOUNT_ID,
   CHARGE,
+  createBytes,
+  createHeaders,
   open,
+  READ,
+  readAnswer,
   requestBytes,
   SECRET_KEY,
   startFront,
+  watched,
   type Answer,
   type Front,
+  type Watched,
 } from './front.ts';
 
 const OTHER_KEY = makeApiKey('secret', 'acc_01KAJ3W8Q07M4R2N9X5T6V1B01');
@@ -152,4 +159,86 @@ t.test('what a key has under way is counted also while many others come', async 
   front.bus.held[0]!({ type: 'done', body: '{}', replayed: false });
   t.equal((await held).status, 200);
   t.not(callerOf(idle), before, 'what is idle is forgotten: keys can be made up without end');
+});
+
+/** A merchant's create of which that much has come. */
+async function partOf(t: Test, { front }: Watched, bytes: Buffer, length: number): Promise<Socket> {
+  const socket = await open(front.port);
+  t.teardown(() => socket.destroy());
+  socket.write(bytes.subarray(0, length));
+  t.hasStrict(await front.send(READ), { status: 200 }, 'it has been read before this');
+  return socket;
+}
+
+const halfOf = (t: Test, on: Watched, bytes: Buffer): Promise<Socket> => partOf(t, on, bytes, 50_000);
+const LARGE = JSON.stringify(CHARGE).padEnd(60_000, ' ');
+
+t.test('too much of bodies that are not whole yet: 503 to those that take longest', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: 110_000 } });
+  const bytes = createBytes('half-a-body', LARGE);
+  const head = { ...createHeaders(), Authorization: null };
+  const dawdling = await halfOf(t, all, requestBytes('POST', '/v1/charges', head, LARGE));
+  const refused = readAnswer(dawdling);
+  const halves = [await halfOf(t, all, bytes), await halfOf(t, all, bytes)];
+  const answer = await refused;
+  t.hasStrict(answer, { status: 503, headers: { 'retry-after': '1' } });
+  assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
+  for (const half of halves) {
+    half.write(bytes.subarray(50_000));
+    t.hasStrict(await readAnswer(half), { status: 201 }, 'who comes later, and goes on, is served');
+  }
+  t.strictSame(
+    all.madeWay,
+    ['service_unavailable'],
+    'operators are told, and of no refusal by a service that cannot serve',
+  );
+  t.notOk(all.statuses.includes(503));
+});
+
+t.test('a head of whose body nothing has come takes no room from bodies', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: LIMITS.frontBodyBytesMin } });
+  const bytes = createBytes('head-first');
+  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
+  const begun = await partOf(t, all, bytes, bodyAt + 1);
+  const headAlone = await partOf(t, all, bytes, bodyAt);
+  headAlone.write(bytes.subarray(bodyAt));
+  t.hasStrict(await readAnswer(headAlone), { status: 201 });
+  begun.write(bytes.subarray(bodyAt + 1));
+  t.hasStrict(await readAnswer(begun), { status: 201 });
+});
+
+t.test('bodies that do not come leave half of the places to others', async (t) => {
+  const { front, statuses, madeWay } = await watched(t, { bounds: { frontRequestsOpenMax: 4 } });
+  const head = requestBytes('POST', '/v1/charges', { 'Content-Type': 'application/json' }, LARGE);
+  const dawdling: Socket[] = [];
+  while (dawdling.length < 4) {
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    socket.write(head.subarray(0, head.length - LARGE.length + 1));
+    dawdling.push(socket);
+    t.hasStrict(await front.send(READ), { status: 200 });
+  }
+  t.hasStrict(await readAnswer(dawdling[0]!), { status: 503 }, 'the first has made room');
+  t.strictSame([statuses, madeWay], [[200, 200, 200, 200], ['service_unavailable']]);
+});
+
+t.test('a body takes room until it is whole, and only once', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
+  const { front } = all;
+  front.bus.answer = ({ type }) =>
+    type === 'CreateCharge' ? null : { type: 'done', body: '{}', replayed: false };
+  const bytes = createBytes('half-by-half', LARGE);
+  const waiting: Socket[] = [];
+  while (waiting.length < 3) {
+    const socket = await halfOf(t, all, bytes);
+    socket.write(bytes.subarray(50_000));
+    waiting.push(socket);
+    await until(() => front.bus.held.length === waiting.length);
+  }
+  const answered = Promise.all(waiting.map(readAnswer));
+  for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
+  await answered;
+  const refused = readAnswer(await halfOf(t, all, bytes));
+  await halfOf(t, all, bytes);
+  t.hasStrict(await refused, { status: 503 });
 });

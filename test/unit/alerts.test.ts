@@ -56,6 +56,11 @@ const feed = (node: string): string => `daftari_webhook_feed_sequence{job="dafta
 const started = (node: string): string => `process_start_time_seconds{job="daftari", instance="${node}"}`;
 
 const NOT_TAKEN_UP = 'DaftariWebhooksNotTakenUp';
+const answered = (status: string): string =>
+  `daftari_http_request_duration_seconds_count{job="daftari", instance="a", surface="v1", status="${status}"}`;
+const crowdedOut = (reason: string): string =>
+  `daftari_http_crowded_out_total{job="daftari", instance="a", reason="${reason}"}`;
+
 const STARTS_AGAIN = 'DaftariStartsAgain';
 
 for (const told of [
@@ -129,6 +134,38 @@ for (const told of [
     alert: STARTS_AGAIN,
     firesAt: [],
     silentAt: [10, 20, 60],
+  },
+  {
+    title: 'bodies that come slowly, without end, are told of, until they end',
+    series: { [crowdedOut('slow_body')]: '0x10 0+600x30 18000x30', [crowdedOut('connection')]: '0x70' },
+    alert: 'DaftariSlowBodies',
+    firesAt: [20, 40],
+    silentAt: [10, 50, 70],
+  },
+  {
+    title: 'and are no service that refuses what it is asked',
+    series: {
+      [crowdedOut('slow_body')]: '0+600x60',
+      [answered('201')]: '0+600x60',
+      [answered('503')]: '0+2x60',
+    },
+    alert: 'DaftariRefusesRequests',
+    firesAt: [],
+    silentAt: [10, 30, 60],
+  },
+  {
+    title: 'a handful of clients that dawdled are nothing to be told of',
+    series: { [crowdedOut('slow_body')]: '0x10 40x50' },
+    alert: 'DaftariSlowBodies',
+    firesAt: [],
+    silentAt: [10, 15, 30, 60],
+  },
+  {
+    title: 'connections that are closed as they come are told of, until there is room again',
+    series: { [crowdedOut('connection')]: '0x10 0+60x30 1800x30', [crowdedOut('slow_body')]: '0x70' },
+    alert: 'DaftariConnectionsRefused',
+    firesAt: [20, 40],
+    silentAt: [10, 50, 70],
   },
 ] satisfies readonly Told[]) {
   t.test(told.title, { skip }, async (t) => {

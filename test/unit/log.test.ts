@@ -165,6 +165,35 @@ t.test('whose key has too much under way is named, once a second', async (t) => 
   t.equal(lines.length, 1);
 });
 
+t.test(
+  'what had no room is counted apart from what the service refuses, and told once a second',
+  async (t) => {
+    const { lines, log } = recorded('info');
+    const metrics = new Metrics();
+    const observer = createHttpObserver(metrics, log);
+    const route = { surface: 'v1', method: 'POST', path: '/v1/charges' };
+    for (let i = 0; i < 3; i++) observer.onMadeWay(route, `req_${i}`, 'service_unavailable');
+    for (let i = 0; i < 2; i++) observer.onConnectionRefused();
+    observer.onKeyFull('acc_1');
+    t.hasStrict(lines, [
+      { level: 'warn', request_id: 'req_0', route: '/v1/charges', made_way_since_last_line: 0 },
+      { level: 'warn', refused_since_last_line: 0 },
+      { level: 'warn', account_id: 'acc_1' },
+    ]);
+    t.equal(lines.length, 3);
+    const text = await metrics.text();
+    for (const line of [
+      'daftari_http_crowded_out_total{reason="slow_body"} 3',
+      'daftari_http_crowded_out_total{reason="connection"} 2',
+      'daftari_http_crowded_out_total{reason="key"} 1',
+      'daftari_http_errors_total{surface="v1",code="service_unavailable"} 3',
+    ]) {
+      t.ok(text.includes(`${line}\n`), line);
+    }
+    t.notMatch(text, /^daftari_http_request_duration_seconds_count.+/m, 'no latency, and no refusal of ours');
+  },
+);
+
 t.test('at level debug every request leaves one', async (t) => {
   const { lines, log } = recorded();
   const observer = createHttpObserver(new Metrics(), log);
