@@ -229,7 +229,7 @@ export class Call implements OpenCall {
 
   makeWay(): void {
     this.#hasMadeWay = true;
-    this.refuse(UNAVAILABLE);
+    this.refuse(this.#received > LIMITS.bodyBytesMax ? TOO_LARGE : UNAVAILABLE);
   }
 
   /** A create whose fate is unknown gets no status: any status would be a guess. */
@@ -276,7 +276,8 @@ export class Call implements OpenCall {
     const response = this.#response;
     const { status, contentType, body, code, header } = this.#given;
     this.#given = null;
-    const closeConnection = context.closing || code === 'body_too_large';
+    // What made way is still being sent: closing on unread bytes would take the answer with it.
+    const closeConnection = context.closing || (code === 'body_too_large' && !this.#hasMadeWay);
     response.cork(() => {
       response.writeStatus(replyHead(status, contentType, this.requestId));
       if (header !== null) response.writeHeader(header.name, header.value);

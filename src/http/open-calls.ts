@@ -16,7 +16,7 @@ export interface OpenCall {
   closeHead(): void;
   /** Its client does not get all of its answer. */
   cutShort(): void;
-  /** Answered 503: others need its place. */
+  /** Answered at once, with 503 unless what has come of it was too much already: others need its place. */
   makeWay(): void;
 }
 

@@ -222,6 +222,20 @@ t.test('bodies that do not come leave half of the places to others', async (t) =
   t.strictSame([statuses, madeWay], [[200, 200, 200, 200], ['service_unavailable']]);
 });
 
+t.test(
+  'a body too large that makes way is told that it is, also when its client reads after it has sent all',
+  async (t) => {
+    const all = await watched(t, { bounds: { frontRequestsOpenMax: 1 } });
+    const bytes = createBytes('large-and-slow', ' '.repeat(4 * LIMITS.bodyBytesMax));
+    const dawdling = await partOf(t, all, bytes, 2 * LIMITS.bodyBytesMax);
+    await new Promise((resolve) => dawdling.write(bytes.subarray(2 * LIMITS.bodyBytesMax), resolve));
+    const answer = await readAnswer(dawdling);
+    t.hasStrict(answer, { status: 413, body: { error: { code: 'body_too_large' } } });
+    assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
+    t.strictSame([all.statuses, all.madeWay], [[200], ['body_too_large']]);
+  },
+);
+
 t.test('a body takes room until it is whole, and only once', async (t) => {
   const all = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
   const { front } = all;
