@@ -93,7 +93,7 @@ const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 export class Call implements OpenCall {
   readonly requestId: string;
   readonly route: RouteName;
-  /** performance.now() when its head, or where it has one its body, was there. */
+  /** performance.now() when its head, or where it has one its body, was there, or no more of it was waited for. */
   arrivedAt: number;
   expiresAt: number;
   /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
@@ -349,7 +349,9 @@ export class Call implements OpenCall {
   /** Answers only when the body is over or far too large: closing on unread bytes would take the answer with it. */
   #drain(isLast: boolean): void {
     this.#letGo();
-    if (isLast || this.#received > LIMITS.bodyDrainBytesMax) this.refuse(TOO_LARGE);
+    if (!isLast && this.#received <= LIMITS.bodyDrainBytesMax) return;
+    this.arrivedAt = performance.now();
+    this.refuse(TOO_LARGE);
   }
 
   /** A head that comes alone has an empty chunk: of most bodies the rest is one more, and nothing is kept. */

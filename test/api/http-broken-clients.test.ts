@@ -140,7 +140,7 @@ t.test('a client that drips its body is cut off', async (t) => {
 });
 
 t.test('a body too large: 413, and the connection is closed', async (t) => {
-  const { front } = await watched(t);
+  const { front, timedFrom } = await watched(t);
   const sizes = [LIMITS.bodyBytesMax + 1, 200_000, LIMITS.bodyDrainBytesMax];
   for (const size of sizes) {
     const socket = await open(front.port);
@@ -169,10 +169,13 @@ t.test('a body too large: 413, and the connection is closed', async (t) => {
     ),
   );
   const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+  t.hasStrict(await front.send(READ), { status: 200 }, 'its head has been read before this');
+  const begunAt = performance.now();
   const pour = setInterval(() => endless.write(chunk), 1);
   await all;
   clearInterval(pour);
   t.ok(endless.bytesWritten < 64 * LIMITS.bodyDrainBytesMax, 'a body without end is cut off');
+  t.ok(timedFrom.at(-1)! > begunAt, 'what its client took is no time of ours');
 });
 
 t.test('the largest body that is allowed arrives', async (t) => {
