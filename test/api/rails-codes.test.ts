@@ -498,6 +498,11 @@ t.test('the answer to an enquiry', async (t) => {
     ['AIRTEL', 200, airtelStatus(null, 'DP00800001025', false), { type: 'not_found' }],
     ['AIRTEL', 200, airtelStatus(null, 'DP00900001015', false), { type: 'not_found' }],
     ['AIRTEL', 200, airtelStatus(null, 'DP00800001026', false), { type: 'unknown' }],
+    // Without a status it may be the enquiry that was refused.
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001007', false), { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00900001009', false), { type: 'unknown' }],
+    ['AIRTEL', 400, airtelStatus(null, 'DP00800001029', false), { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001001'), { type: 'unknown' }],
     ['AIRTEL', 400, airtelStatus(null, 'DP00800001025', false), { type: 'not_found' }],
     ['AIRTEL', 404, airtelStatus(null, 'DP00900001015', false), { type: 'not_found' }],
     ['AIRTEL', 404, { error: 'Not Found' }, { type: 'unknown' }],
