@@ -266,7 +266,12 @@ function resultOf({ log, ends }: PutBack, planned: readonly Planned[], written: 
       compared: ends?.files ?? null,
       partitions: planned.map(({ name, plan }) => ({ ...name, ...plan })),
     },
-    lines: [...comparedLines(ends), ...table(rows), lastLine(planned, written, sound)],
+    lines: [
+      ...comparedLines(ends),
+      ...table(rows),
+      lastLine(planned, written, sound),
+      ...nextLines(planned, ends, written),
+    ],
   };
 }
 
@@ -279,4 +284,18 @@ function lastLine(planned: readonly Planned[], written: boolean, sound: boolean)
   if (!planned.some(({ plan }) => plan.type === 'writing')) return 'There is nothing to write.';
   if (!written) return 'Nothing was written: add --yes to write this.';
   return sound ? 'Written.' : 'Written, but for what is refused.';
+}
+
+/** Whoever starts a node too early has partitions begun with nothing, or half of a log taken for the whole. */
+function nextLines(planned: readonly Planned[], ends: LogEnds | null, written: boolean): string[] {
+  const types = planned.map(({ plan }) => plan.type);
+  if (types.includes('refused')) {
+    return ['Next: do what is said of what is refused, and run this again. Start no node before.'];
+  }
+  if (!written && types.includes('writing')) return [];
+  if (ends === null) return ['Next: start the nodes that were stopped for it, and wait for their /readyz.'];
+  const others = 'run this on the nodes of the other files too, and when nothing is refused on any of them ';
+  return [
+    `Next: ${ends.files.length > 1 ? others : ''}start the ledgers. Once their /readyz is 200 start the webhooks, then the pollers, and the fronts last.`,
+  ];
 }

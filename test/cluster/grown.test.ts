@@ -43,7 +43,7 @@ t.test('a service that ran alone goes on as the first node of a cluster', async 
   t.teardown(() => nats.stop());
   const nodes = [{ name: 'node1', dataDir }];
   const written = await putBackLogs(nats.url, 1, join(directory, 'ends'), nodes);
-  t.match(written, [{ status: 0, out: /Written\./ }], written[0]!.err);
+  t.match(written, [{ status: 0, out: /Written\.\nNext: start the ledgers/ }], written[0]!.err);
 
   const settings: ClusterSettings = {
     natsUrl: nats.url,

@@ -109,7 +109,7 @@ t.test('a new stream gets the whole log, and the lease its epoch', async (t) => 
   await write('a', partition, [1, 4]);
   t.match(await putBack('a', ...one(partition)), {
     status: 0,
-    out: /batches 1 to 8, up to epoch 4, sequence 6\nNothing was written/,
+    out: /batches 1 to 8, up to epoch 4, sequence 6\nNothing was written: add --yes to write this\.\n$/,
   });
   await t.rejects(nats.manager.streams.info(logStream(GROUP, partition)), 'not even made');
   t.match(await putBack('a', ...one(partition), '--yes'), { status: 2, err: /give --replicas/ });
@@ -118,7 +118,11 @@ t.test('a new stream gets the whole log, and the lease its epoch', async (t) => 
     t.match(refused, { status: 2, err: /--replicas is 1, 3 or 5/ });
   }
   const written = await putBack('a', ...one(partition), ...WRITE);
-  t.match(written, { status: 0, out: /batches 1 to 8/ }, written.err);
+  t.match(
+    written,
+    { status: 0, out: /batches 1 to 8.*\nWritten\.\nNext: start the nodes that/ },
+    written.err,
+  );
   t.strictSame(
     await placesIn(partition),
     Array.from({ length: 8 }, (_, i) => [i + 1, i + 1]),
@@ -138,6 +142,7 @@ t.test('where the log begins later, so does the stream, each batch in its place'
   if (written.status !== 0) {
     // nats-server 2.9.10.
     t.match(written, { status: 1, out: /restart every nats-server/ });
+    t.match(written.out, /\nNext: do what is said .* Start no node before\.\n$/);
     const again = await putBack('b', ...one(partition), ...WRITE);
     t.match(again, { status: 1, out: /restart every nats-server/ }, 'it says so until that was done');
     t.match(await leaseOf(partition), { puttingBack: 'whole' });
@@ -187,6 +192,7 @@ t.test('of several nodes the log that ends latest is put back, whichever is aske
   t.match(first.out, new RegExp(`accounts/${late} +batches 1 to 4`));
   t.match(first.out, new RegExp(`accounts/${stale} +kept: c2.json has epoch 1, sequence 4, batch 5`));
   t.match(first.out, new RegExp(`accounts/${equal} +batches 1 to 4`));
+  t.match(first.out, /\nWritten\.\nNext: run this on the nodes of the other files too, .* start the ledgers/);
   const second = await putBack('c2', '--ends', ends, ...WRITE);
   t.match(second, { status: 0 }, second.err);
   t.match(second.out, new RegExp(`accounts/${late} +kept: c1.json`));
