@@ -10,6 +10,9 @@ import { type Data, groupOf, groups } from './data.ts';
 import { headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
+/** Of a log that is damaged, and of views that are not the log's. */
+export const NEXT_OF_DAMAGE = 'Next: day 4 of deploy/README.md.';
+
 export interface Explanation {
   /** For a person. */
   readonly explanation: string;

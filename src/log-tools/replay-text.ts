@@ -6,6 +6,7 @@ import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import { accountLines, type AccountReport } from './account-report.ts';
 import type { Comparison, Difference } from './compare.ts';
+import { NEXT_OF_DAMAGE } from './explain-fault.ts';
 import { auditedText, type LedgerAudit, ledgerLines, type Totals, zeroSum } from './ledger-audit.ts';
 import { table } from '../../wal/tools/partitions.ts';
 import type { ToolResult } from '../../wal/tools/tool.ts';
@@ -105,6 +106,7 @@ export function allResult(views: ViewStore, replayed: Replayed, verify: boolean)
       '',
       `${sound ? 'sound' : 'NOT SOUND'}: ${summaryOf(replayed, differences, ledgerFaults)}`,
       speedOf(replayed),
+      ...(faults.length === 0 && differences === 0 ? [] : [NEXT_OF_DAMAGE]),
     ],
   };
 }

@@ -3,7 +3,7 @@
 
 import { placesNoted } from '../data-directory/identity.ts';
 import { LIMITS } from '../limits.ts';
-import { type Explanation, explainFault } from './explain-fault.ts';
+import { type Explanation, explainFault, NEXT_OF_DAMAGE } from './explain-fault.ts';
 import { type Data, uncountedViews, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
 import { isChosenBy, ViewsUnreadable } from '../../wal/tools/partitions.ts';
@@ -112,6 +112,7 @@ async function withDomain(
             `${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${auditedText(audits)}`,
           ]),
       ...(damages.identity === null ? [] : [`NOT SOUND: ${damages.identity}`]),
+      ...(log.sound && ledger.length === 0 && damages.views === null ? [] : [NEXT_OF_DAMAGE]),
     ],
   };
 }

@@ -239,11 +239,13 @@ t.test('a checkpoint that was tampered with is shown with both sides', async (t)
   t.hasStrict(of(payoutId), { fields: [{ path: 'amount', log: 7_000, checkpoint: 9_000 }] });
   const shown = await tool('replay', '--verify', '--data', copy);
   t.match(shown.out, `the log says ${held}, the checkpoint ${held + 1_000_000}`);
+  t.match(shown.out, /\nNext: day 4 of deploy\/README\.md\.\n$/);
   t.notMatch(shown.out, '256772000003');
 
   const audited = await tool('verify', '--data', copy);
   t.equal(audited.status, 1);
   t.match(audited.out, `MERCHANT_AVAILABLE is stated as ${held + 1_000_000} UGX, its journals add up to`);
+  t.match(audited.out, /\nNext: day 4 of deploy\/README\.md\.\n$/);
   // The log is whole: the state rebuilt from it alone is, too.
   t.equal((await tool('replay', '--data', copy)).status, 0);
 });

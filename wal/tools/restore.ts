@@ -157,6 +157,9 @@ async function proveRestored(
             `${nameOf(one)} begins after sequence ${one.start.sequence}: import what is before, or it is not served`,
         ),
         `${sound ? 'sound' : 'NOT SOUND'}: ${rehearse ? 'the rehearsal' : to}`,
+        ...(sound && !rehearse
+          ? ['Next: put the kept files of the old data directory beside it, and start the service on it.']
+          : []),
       ],
     };
   } finally {
