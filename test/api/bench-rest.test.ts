@@ -1,5 +1,7 @@
 // The other scenarios in their seconds-long form. PostgreSQL and a cluster are not started: npm does not install them.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { SCENARIOS } from '../../bench/scenarios/all.ts';
 import { smokeTest } from './bench-smoke.ts';
@@ -23,4 +25,14 @@ t.test('no scenario is forgotten', async (t) => {
     'tools',
   ];
   t.strictSame(new Set(names), new Set(tested));
+});
+
+t.test('the README has every scenario, in the order in which they run, and no other', async (t) => {
+  const readme = readFileSync(join(import.meta.dirname, '../../bench/README.md'), 'utf8');
+  const [, rows = ''] = /^\| scenario .*\n\| -.*\n((?:\|.*\n)*)/m.exec(readme) ?? [];
+  const told = Array.from(rows.matchAll(/^\| `(.+?)`/gm), ([, name]) => name);
+  t.strictSame(
+    told,
+    SCENARIOS.map(({ name }) => name),
+  );
 });
