@@ -126,6 +126,14 @@ function partitionsNoted(directory: string): number | null {
   }
 }
 
+/** The newest format that its log may have records of, also one that this version does not read; null: it does not say. */
+export function recordsNoted(directory: string): number | null {
+  const file = join(directory, IDENTITY_FILE);
+  if (!existsSync(file)) return null;
+  const { records } = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
+  return Number.isInteger(records) ? (records as number) : null;
+}
+
 export function writeIdentity(directory: string, identity: DataIdentity): void {
   writeWholeFile(join(directory, IDENTITY_FILE), `${JSON.stringify(identity, null, 2)}\n`);
 }

@@ -2,10 +2,13 @@
 
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import { groupOf, withData } from './data.ts';
+import { recordsNoted } from '../data-directory/identity.ts';
+import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { inspect } from './inspect.ts';
 import { replay } from './replay.ts';
 import { verify } from './verify.ts';
 import { type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
+import { backupTool } from '../../wal/tools/backup.ts';
 import { type Reading, restoreTool } from '../../wal/tools/restore.ts';
 import type { Tool } from '../../wal/tools/tool.ts';
 
@@ -41,5 +44,6 @@ export const logTools: readonly Tool[] = [
   verify,
   replay,
   trimTool(neededByWebhooks),
-  restoreTool(webhooksReading),
+  backupTool(recordsNoted),
+  restoreTool(webhooksReading, RECORD_FORMATS.newest),
 ];

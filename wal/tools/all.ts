@@ -1,6 +1,6 @@
 // The tools that know the log alone. A program that knows the domain adds its own, or a trim and a restore that know the cursors.
 import { archive, trimTool } from './archive.ts';
-import { backup } from './backup.ts';
+import { backupTool } from './backup.ts';
 import { restoreTool } from './restore.ts';
 import { exportTool, importTool } from './export.ts';
 import { inspect } from './inspect.ts';
@@ -14,6 +14,6 @@ export const walTools: readonly Tool[] = [
   importTool,
   archive,
   trimTool(null),
-  backup,
+  backupTool(null),
   restoreTool(null),
 ];

@@ -9,7 +9,23 @@ import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segme
 import { targetOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
-export const backup: Tool = {
+/** Of a data directory: the newest format that its log may have records of; null: it does not say. */
+type RecordsOf = (directory: string) => number | null;
+
+/** `recordsOf`: null where nobody knows what records are. */
+export function backupTool(recordsOf: RecordsOf | null): Tool {
+  return {
+    ...backup,
+    run: (input) =>
+      withReader(input.directory, (reader) =>
+        SegmentDirectory.extend(targetOf(input, 'to'), async (target) =>
+          runBackup(reader, target, await lookAtCheckpoints(reader, input.directory), input, recordsOf),
+        ),
+      ),
+  };
+}
+
+const backup: Omit<Tool, 'run'> = {
   name: 'backup',
   summary: 'Copy what the log has gained since the last backup, while the service runs.',
   help: `
@@ -25,12 +41,6 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
 
   backup --data ./data --to /mnt/backup/daftari`,
   options: { to: { type: 'string', value: 'directory', help: 'where the backups of this log are' } },
-  run: (input) =>
-    withReader(input.directory, (reader) =>
-      SegmentDirectory.extend(targetOf(input, 'to'), async (target) =>
-        runBackup(reader, target, await lookAtCheckpoints(reader, input.directory), input),
-      ),
-    ),
 };
 
 async function runBackup(
@@ -38,6 +48,7 @@ async function runBackup(
   target: SegmentDirectory,
   checkpoints: Checkpoints,
   input: ToolInput,
+  recordsOf: RecordsOf | null,
 ): Promise<ToolResult> {
   // One turn of the event loop is one read transaction: all that is planned in it is of one moment.
   const { plans, faults } = plan(reader, target, checkpoints);
@@ -57,7 +68,8 @@ async function runBackup(
     }
   }
   const point = { timeMs: Math.max(0, ...tips.map(({ timeMs }) => timeMs)), tips };
-  await target.add(segments, point);
+  // Read last: a service notes a format before it writes any record of it.
+  await target.add(segments, point, recordsOf?.(input.directory) ?? null);
 
   const batches = segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
   const records = segments.reduce((sum, { start, end }) => sum + end.sequence - start.sequence, 0);

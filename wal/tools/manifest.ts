@@ -35,6 +35,8 @@ export interface Manifest {
   readonly ends: readonly End[];
   readonly segments: readonly Segment[];
   readonly points: readonly Point[];
+  /** The newest format that its batches may have records of, as who added them noted. Absent: nobody did. */
+  readonly records?: number;
 }
 
 export const manifestFile = 'manifest.json';
@@ -75,9 +77,16 @@ export function allSegments(directory: string, newest: Manifest): Segment[] {
   return parts.toReversed().flat();
 }
 
-export function withAdded(manifest: Manifest, segments: readonly Segment[], point: Point | null): Manifest {
+export function withAdded(
+  manifest: Manifest,
+  segments: readonly Segment[],
+  point: Point | null,
+  records: number | null,
+): Manifest {
+  const newest = Math.max(manifest.records ?? 0, records ?? 0);
   return {
     ...manifest,
+    ...(newest === 0 ? {} : { records: newest }),
     ends: endsOf(manifest.ends, segments),
     segments: [...manifest.segments, ...segments],
     points: point === null ? manifest.points : [...manifest.points, point],
@@ -108,12 +117,12 @@ type Stored = Manifest | (Omit<Manifest, 'version' | 'earlier' | 'ends'> & { ver
 
 function storedIn(file: string, bytes: Buffer): Stored {
   const stored = parsed(file, bytes);
-  const { format, version, segments, points, ends } = Object(stored) as Record<string, unknown>;
+  const { format, version, segments, points, ends, records = 0 } = Object(stored) as Record<string, unknown>;
   if (typeof format === 'string' && typeof version === 'number') {
     const isKnown = format === 'daftari-segments' && (version === 1 || version === 2);
     if (!isKnown) throw new Error(`${file}: format ${format} ${version} is not known`);
     const lists = version === 1 ? [segments, points] : [segments, points, ends];
-    if (lists.every(Array.isArray)) return stored as Stored;
+    if (lists.every(Array.isArray) && Number.isInteger(records)) return stored as Stored;
   }
   throw damaged(file, 'it is no manifest');
 }

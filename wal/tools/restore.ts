@@ -24,9 +24,10 @@ export interface Reading {
   readTo(record: string): number | null;
 }
 
-/** `reading`: what it has taken of records that are left out of the log it reads is left out, too; null: it is not known here. */
-export function restoreTool(reading: Reading | null): Tool {
-  return { ...restore, run: (input) => runRestore(input, reading) };
+/** `newestRecords`: the newest format of records that this version reads; of a newer one nothing is restored.
+ *  `reading`: what it has taken of records that are left out of the log it reads is left out, too; null: it is not known here. */
+export function restoreTool(reading: Reading | null, newestRecords = Infinity): Tool {
+  return { ...restore, run: (input) => runRestore(input, reading, newestRecords) };
 }
 
 const restore: Omit<Tool, 'run'> = {
@@ -67,9 +68,14 @@ interface Until {
   readonly reading: Reading | null;
 }
 
-async function runRestore({ values, progress }: ToolInput, reading: Reading | null): Promise<ToolResult> {
+async function runRestore(
+  { values, progress }: ToolInput,
+  reading: Reading | null,
+  newestRecords: number,
+): Promise<ToolResult> {
   const source = SegmentDirectory.open(directoryOf(values, 'from'));
   const until = { ...untilOf(values, source), reading };
+  assertReadable(source, until, newestRecords);
   const rehearse = values['rehearse'] === true;
   if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
   letServicesGoFirst();
@@ -77,6 +83,16 @@ async function runRestore({ values, progress }: ToolInput, reading: Reading | nu
   return rehearse
     ? withTemporary('daftari-rehearsal-', restored)
     : restoreAlone(directoryOf(values, 'to'), restored);
+}
+
+/** Before gigabytes are written on which this version does not start. What was written up to a time may all be of an older format. */
+function assertReadable(source: SegmentDirectory, { timeMs }: Until, newestRecords: number): void {
+  const records = source.records ?? 0;
+  if (records <= newestRecords || timeMs !== Infinity) return;
+  throw new UsageError(
+    `${source.path} has records of format ${records}; this version reads them up to format ${newestRecords}: restore with the version ` +
+      'that wrote them, or a newer one, and start that one',
+  );
 }
 
 function restoreAlone(to: string, restored: (to: string) => Promise<ToolResult>): Promise<ToolResult> {

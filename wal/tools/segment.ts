@@ -166,12 +166,18 @@ export class SegmentDirectory {
     };
   }
 
-  /** Names segments, and the point they reach, in the manifest: all or none. */
-  async add(segments: readonly Segment[], point: Point | null): Promise<void> {
+  /** The newest format that it may have records of; null: it does not say. */
+  get records(): number | null {
+    return this.#manifest.records ?? null;
+  }
+
+  /** Names segments, and the point they reach, in the manifest: all or none. `records`: the newest format that the log may have records
+   *  of; null: it is not known. */
+  async add(segments: readonly Segment[], point: Point | null, records: number | null = null): Promise<void> {
     const part = await this.#roomy();
     // The names of files: after a power cut the manifest must name none that has lost its own.
     await syncDirectory(this.path);
-    this.#manifest = withAdded(part, segments, point);
+    this.#manifest = withAdded(part, segments, point, records);
     this.#segments = null;
     await this.#put(manifestFile, `${JSON.stringify(this.#manifest, null, 2)}\n`);
     this.#written = [];

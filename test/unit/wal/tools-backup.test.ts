@@ -1,8 +1,13 @@
 // A backup beside a log that does not go on from it: cut off and written anew, begun anew, trimmed, or another altogether.
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
+import { logTools } from '../../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
-import { checkpointAll, next, tool, write } from './tool-logs.ts';
+import { restoreTool } from '../../../wal/tools/restore.ts';
+import { runTool } from './run-tool.ts';
+import { checkpointAll, growManifest, next, tool, write } from './tool-logs.ts';
 
 t.test(
   'a log whose end was cut off and written anew keeps its partition out of the backup, and no other',
@@ -99,4 +104,42 @@ t.test('a backup that a trim has left behind says how to begin the next', async 
   });
   t.match(await tool('backup', '--data', data, '--to', archive), { status: 0 }, 'which goes on');
   t.match(await tool('restore', '--from', archive, '--rehearse'), { status: 0 }, 'and is whole');
+});
+
+t.test('a backup with records of a newer version is refused before anything is restored', async (t) => {
+  const [data, to, restored] = [next(), next(), next()];
+  const here = (name: string, ...args: string[]) => runTool([...logTools], name, ...args);
+  const note = (records: number): void =>
+    writeFileSync(join(data, 'daftari.json'), JSON.stringify({ records }));
+  await write(data, 2);
+  note(RECORD_FORMATS.newest);
+  t.match(await here('backup', '--data', data, '--to', to), { status: 0 });
+  t.match(await here('restore', '--from', to, '--rehearse'), { status: 0 });
+  note(RECORD_FORMATS.newest + 1);
+  await write(data, 2, { epoch: 2, atMs: Date.parse('2026-11-22T09:00:00Z') });
+  growManifest(to);
+  t.match(
+    await here('backup', '--data', data, '--to', to),
+    { status: 0 },
+    'which it may have of any version',
+  );
+  // Of one whose note is gone the manifest still says so.
+  note(0);
+  t.match(await here('backup', '--data', data, '--to', to), { status: 0 });
+  for (const args of [['--to', restored], ['--rehearse']]) {
+    const refused = await here('restore', '--from', to, ...args);
+    t.match(refused, {
+      status: 2,
+      err: / has records of format \d+; this version reads them up to format \d+: restore with/,
+    });
+  }
+  t.notOk(existsSync(restored), 'not even made');
+  // Records of accounts and webhooks would be looked into.
+  const unlooked = [restoreTool(null, RECORD_FORMATS.newest)];
+  const before = ['--from', to, '--to', restored, '--until', '2026-11-21T23:59:59Z'];
+  t.match(
+    await runTool(unlooked, 'restore', ...before),
+    { status: 0 },
+    'what was there before may be of an older one',
+  );
 });
