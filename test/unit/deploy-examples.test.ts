@@ -24,6 +24,23 @@ for (const [file, given] of [
   });
 }
 
+t.test(
+  "Kubernetes' policy lets names be asked for, also of a cache on the node, and nothing else of link-local addresses",
+  (t) => {
+    const text = readFileSync(join(import.meta.dirname, '../../deploy/kubernetes/daftari.yaml'), 'utf8');
+    const [, egress = ''] = /\n {2}egress:\n([^]*?)\n---\n/.exec(text) ?? [];
+    const rules = egress.split(/^ {4}- to:/m).slice(1);
+    const names = rules.filter((rule) => rule.includes('port: 53'));
+    t.equal(names.length, 1);
+    t.match(names[0], /k8s-app: kube-dns/);
+    // Its pods have the network of the node: no selector of pods finds them.
+    t.match(names[0], /ipBlock: \{ cidr: 169\.254\.20\.10\/32 \}/);
+    for (const protocol of ['UDP', 'TCP']) t.match(names[0], `{ protocol: ${protocol}, port: 53 }`);
+    t.ok(rules.some((rule) => /except: .*169\.254\.0\.0\/16/.test(rule) && !rule.includes('port: 53')));
+    t.end();
+  },
+);
+
 t.test('who drains a node of a cluster waits for as long as that may take, as the README says', (t) => {
   t.equal(NODE_STOP_MS_MAX, STOP_MS_MAX + LIMITS.drainMs);
   const text = readFileSync(join(import.meta.dirname, '../../deploy/README.md'), 'utf8');
