@@ -11,6 +11,7 @@ import type { Transaction } from '../../src/domain/transaction.ts';
 import { bucketMatches, matches, typeOfBucket } from '../../src/domain/transaction-filter.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';
+import { newestFirst } from '../runtime/newest-first.ts';
 import type { Memory } from './memory.ts';
 import { decodeOpen, indexPrefix, referencePrefix, SEPARATOR, transactionIdOf } from './rows.ts';
 
@@ -56,23 +57,16 @@ export function listPage(
   const { fresh, sequence } = freshOnes(memory, accountId, filter, before);
   const from = lowerBound(filter);
   const stored = storedSources({ views, memory, accountId, filter, from, before, budget });
-  const merge = new Merge([fresh.values(), ...stored]);
   const transactions: Transaction[] = [];
-  let nextCursor: string | null = null;
-  for (let next = merge.take(); next !== null; next = merge.take()) {
-    if (next.isEnd) {
-      nextCursor = next.id;
-      break;
-    }
+  for (const { id, isEnd } of newestFirst([fresh, ...stored], ({ body }) => body)) {
+    if (isEnd) return { transactions, nextCursor: id, sequence };
     const isFull = transactions.length > 0 && memory.charactersRead >= budget.charactersUpTo;
     if (isFull || transactions.length === limit) {
-      nextCursor = transactions.at(-1)!.id;
-      break;
+      return { transactions, nextCursor: transactions.at(-1)!.id, sequence };
     }
-    transactions.push(memory.transaction(next.id)!);
+    transactions.push(memory.transaction(id)!);
   }
-  merge.close();
-  return { transactions, nextCursor, sequence };
+  return { transactions, nextCursor: null, sequence };
 }
 
 /** Ids at or above this body are not on the page. */
@@ -105,10 +99,10 @@ function freshOnes(
   return { fresh, sequence };
 }
 
-function storedSources(range: Range): Iterator<Candidate>[] {
+function storedSources(range: Range): Iterable<Candidate>[] {
   const { views, accountId, filter } = range;
   if (filter.reference !== undefined) return [ofReference(range, filter.reference)];
-  const sources: Iterator<Candidate>[] = [inFlight(range)];
+  const sources: Iterable<Candidate>[] = [inFlight(range)];
   const prefix = accountId + SEPARATOR;
   for (const { key } of views.range('bucket', { start: prefix, end: prefix + LAST_KEY })) {
     const bucket = key.slice(prefix.length);
@@ -169,39 +163,4 @@ function* ofReference(range: Range, reference: string): Generator<Candidate, und
     else if (isOver) yield { body, id, isEnd: true };
     else budget.left--;
   }
-}
-
-/** Merges sources that each run from newest to oldest. */
-class Merge {
-  readonly #sources: Iterator<Candidate>[];
-  readonly #heads: (Candidate | null)[];
-
-  constructor(sources: Iterator<Candidate>[]) {
-    this.#sources = sources;
-    this.#heads = sources.map(advance);
-  }
-
-  /** The newest of all; null when there is none left. */
-  take(): Candidate | null {
-    let best = -1;
-    for (let i = 0; i < this.#heads.length; i++) {
-      const head = this.#heads[i];
-      if (head === null || head === undefined) continue;
-      if (best === -1 || head.body > this.#heads[best]!.body) best = i;
-    }
-    if (best === -1) return null;
-    const newest = this.#heads[best]!;
-    this.#heads[best] = advance(this.#sources[best]!);
-    return newest;
-  }
-
-  /** Lets go of the read transaction that unfinished ranges hold. */
-  close(): void {
-    for (const source of this.#sources) source.return?.();
-  }
-}
-
-function advance(source: Iterator<Candidate>): Candidate | null {
-  const next = source.next();
-  return next.done === true ? null : next.value;
 }

@@ -7,6 +7,7 @@ import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
+import { newestFirst } from '../runtime/newest-first.ts';
 import { firstThatFit } from '../runtime/page.ts';
 import { done } from './answers.ts';
 import type { Memory } from './memory.ts';
@@ -29,7 +30,7 @@ function newest(
   const found: ReconciliationItem[] = [];
   let looked = 0;
   let last = '';
-  for (const item of newestFirst(memory, views, query.startingAfter ?? LAST_KEY)) {
+  for (const item of itemsBelow(memory, views, query.startingAfter ?? LAST_KEY)) {
     if (found.length === query.limit || looked === LIMITS.listRowsScannedMax) return { found, next: last };
     if (isWanted(item, query)) found.push(item);
     looked++;
@@ -43,13 +44,15 @@ function isWanted(item: ReconciliationItem, { accountId, open }: ListReconciliat
 }
 
 /** Ids sort by the creation of the transactions that the items are about. What is in memory is newer than its row. */
-function* newestFirst(memory: Memory, views: Views, before: string): Generator<ReconciliationItem, void> {
+function itemsBelow(memory: Memory, views: Views, before: string): Iterable<ReconciliationItem> {
   const fresh = [...memory.dirtyReconciliation()]
     .filter(({ id }) => id < before)
-    .sort((a, b) => (a.id < b.id ? -1 : 1));
-  for (const { key, value } of views.range('reconciliation', { start: '', end: before, reverse: true })) {
-    while (fresh.length > 0 && fresh.at(-1)!.id > key) yield fresh.pop()!;
-    yield fresh.at(-1)?.id === key ? fresh.pop()! : decodeReconciliation(value);
+    .sort((a, b) => (a.id < b.id ? 1 : -1));
+  return newestFirst([fresh, checkpointed(views, before)], ({ id }) => id);
+}
+
+function* checkpointed(views: Views, before: string): Generator<ReconciliationItem, void> {
+  for (const { value } of views.range('reconciliation', { start: '', end: before, reverse: true })) {
+    yield decodeReconciliation(value);
   }
-  yield* fresh.reverse();
 }

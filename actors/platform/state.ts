@@ -5,6 +5,7 @@
 
 import { LAST_KEY, type Row, type Views } from '../../wal/types.ts';
 import type { AuditOutcome, RegisteredAccount } from '../../src/domain/platform-message.ts';
+import { newestFirst } from '../runtime/newest-first.ts';
 
 export interface AccountRow extends RegisteredAccount {
   readonly openedAt: number | null;
@@ -40,11 +41,14 @@ interface Tables {
 }
 export type TableName = keyof Tables;
 
-interface Touched {
-  readonly table: TableName;
+interface KeptRow {
   readonly key: string;
   /** Null: deleted. */
   readonly value: unknown;
+}
+
+interface Touched extends KeptRow {
+  readonly table: TableName;
   /** Log sequence of the record that put it. */
   readonly sequence: number;
 }
@@ -83,21 +87,26 @@ export class PlatformState {
   /** Rows with keys below `before` (undefined: all), from the highest down; each is read when it is asked for. */
   *newest<Name extends TableName>(table: Name, before: string | undefined): Generator<Tables[Name], void> {
     const end = before ?? LAST_KEY;
-    const inMemory = this.#inMemory(table, (key) => key < end);
+    const inMemory = [...this.#touched[table].values()]
+      .filter(({ key }) => key < end)
+      .sort((a, b) => (a.key < b.key ? 1 : -1));
+    const rows = newestFirst<KeptRow>([inMemory, this.#checkpointed(table, end)], ({ key }) => key);
+    for (const { value } of rows) if (value !== null) yield value as Tables[Name];
+  }
+
+  *#checkpointed(table: TableName, end: string): Generator<KeptRow, void> {
     for (const { key, value } of this.#views.range(table, { start: '', end, reverse: true })) {
-      while (inMemory.length > 0 && inMemory.at(-1)![0] > key) yield* rowOf<Name>(inMemory.pop()![1]);
-      if (!this.#touched[table].has(key)) yield JSON.parse(value) as Tables[Name];
+      yield { key, value: JSON.parse(value) };
     }
-    while (inMemory.length > 0) yield* rowOf<Name>(inMemory.pop()![1]);
   }
 
   /** Keys from the lowest up, at most `limit`. */
   oldestKeys(table: TableName, limit: number): string[] {
-    const inMemory = this.#inMemory(table, () => true);
-    const keys: string[] = inMemory.flatMap(([key, { value }]) => (value === null ? [] : [key]));
+    const touched = this.#touched[table];
+    const keys = Array.from(touched.values()).flatMap(({ key, value }) => (value === null ? [] : [key]));
     for (const { key } of this.#views.range(table, { start: '', end: LAST_KEY })) {
-      if (keys.length >= limit + inMemory.length) break;
-      if (!this.#touched[table].has(key)) keys.push(key);
+      if (keys.length >= limit + touched.size) break;
+      if (!touched.has(key)) keys.push(key);
     }
     return keys.sort().slice(0, limit);
   }
@@ -117,15 +126,4 @@ export class PlatformState {
       for (const [key, touched] of rows) if (touched.sequence <= sequence) rows.delete(key);
     }
   }
-
-  #inMemory(table: TableName, wanted: (key: string) => boolean): [string, Touched][] {
-    return Array.from(this.#touched[table])
-      .filter(([key]) => wanted(key))
-      .sort(([a], [b]) => (a < b ? -1 : 1));
-  }
-}
-
-/** None where it was deleted. */
-function rowOf<Name extends TableName>({ value }: Touched): Tables[Name][] {
-  return value === null ? [] : [value as Tables[Name]];
 }

@@ -6,6 +6,7 @@ import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
 import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import { doneReply, rejectedReply, type Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { newestFirst } from '../runtime/newest-first.ts';
 import { PageText, renderList } from '../runtime/page.ts';
 import type { WebhookQuery } from './message.ts';
 import type { Attempt, Delivery } from './record.ts';
@@ -55,15 +56,10 @@ function newest(
   limit: number,
 ): { texts: string[]; next: string | null } {
   const page = new PageText();
-  const candidates = merged(
-    state.inMemory(wanted.accountId).map(({ id }) => id),
-    state.listed(listPrefix(wanted.accountId, wanted.appId, wanted.status), wanted.startingAfter),
-    wanted.startingAfter,
-  );
   let looked = 0;
   let last: string | null = null;
   let shown: string | null = null;
-  for (const id of candidates) {
+  for (const id of candidates(state, wanted)) {
     if (looked++ >= LIMITS.webhookRowsScannedMax) return { texts: page.rows, next: last };
     // With the answers that came, one that failed to the end is many times the size of the others.
     const isOther = wanted.status === 'DELIVERED' && !state.mayBeDelivered(wanted.accountId, id);
@@ -78,14 +74,17 @@ function newest(
   return { texts: page.rows, next: null };
 }
 
-/** Both without the other's ids, into one sequence from the highest id down. */
-function* merged(inMemory: string[], listed: Iterable<string>, before: string | null): Iterable<string> {
-  const recent = inMemory.filter((id) => before === null || id < before).sort();
-  for (const id of listed) {
-    while (recent.length > 0 && recent.at(-1)! > id) yield recent.pop()!;
-    yield id;
-  }
-  while (recent.length > 0) yield recent.pop()!;
+function candidates(
+  state: WebhookState,
+  { accountId, appId, status, startingAfter: before }: Wanted,
+): Iterable<string> {
+  const ids = state.inMemory(accountId).map(({ id }) => id);
+  const recent = ids
+    .filter((id) => before === null || id < before)
+    .sort()
+    .reverse();
+  const listed = state.listed(listPrefix(accountId, appId, status), before);
+  return newestFirst([recent, listed], (id) => id);
 }
 
 function isWanted(delivery: Delivery, { appId, status }: Wanted): boolean {
