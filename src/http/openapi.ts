@@ -405,10 +405,12 @@ const OUR_FORMATS: readonly unknown[] = ['amount', 'cursor'];
 
 /**
  * A schema without what is ours alone, and, where it has names and null or many types, with each type by itself: strict
- * validators refuse the other form, and of what generators make of it some does not compile or takes no number.
+ * validators refuse the other form, and of what generators make of it some does not compile or takes no number. What
+ * has one value is a list of one name, too: a generator that does not know `const` tells no event from another by its type.
  */
 function asShown({ 'x-rule': _, ...schema }: Json): Json {
   if (OUR_FORMATS.includes(schema['format'])) delete schema['format'];
+  if ('const' in schema) schema['enum'] = [schema['const']];
   const { type, enum: names, maxLength, title, description, ...rest } = schema;
   if (!Array.isArray(type) || (type.length === 2 && names === undefined)) return schema;
   assert(Object.keys(rest).length === 0, 'each of several types is shown with all that is said of it');

@@ -229,6 +229,25 @@ t.test('the webhooks are the nine events, each with its body and headers', async
   }
 });
 
+t.test(
+  'what has one value says so to generators that know const, and to those that know lists of names',
+  (t) => {
+    const names = new Set<string>();
+    for (const schema of Object.values(openApi.components.schemas)) {
+      const { properties = {} } = schema as {
+        properties?: Record<string, { const?: string; enum?: string[] }>;
+      };
+      for (const { const: only, enum: listed = [] } of Object.values(properties)) {
+        if (only === undefined) continue;
+        t.strictSame(listed, [only], only);
+        names.add(only);
+      }
+    }
+    for (const type of Object.keys(openApi.webhooks)) t.ok(names.has(type), `${type} is told by its type`);
+    t.end();
+  },
+);
+
 t.test('every error code of a route stands under its status, with what it means', async (t) => {
   for (const route of merchantSurface([]).routes) {
     const path = route.path.replaceAll(/:(\w+)/g, '{$1}');
