@@ -401,7 +401,7 @@ class Components {
 }
 
 /** What only our validator knows: the patterns and descriptions beside them say the same. */
-const OUR_FORMATS: readonly unknown[] = ['amount', 'cursor'];
+const OUR_FORMATS: readonly unknown[] = ['amount', 'cursor', 'moment'];
 
 /**
  * A schema without what is ours alone, and, where it has names and null or many types, with each type by itself: strict

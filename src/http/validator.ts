@@ -1,8 +1,9 @@
 // Schemas compiled to functions that answer with a rejection or null. The only file that knows ajv. A rejection names
 // one field and says in words what is wrong with it.
 //
-// Formats used in our schemas: `amount` (minor units as a string), `date-time` (ISO 8601), `cursor` (a transaction's
-// id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the sentence for people when a pattern or format fails.
+// Formats used in our schemas: `amount` (minor units as a string), `moment` (a date or time of ISO 8601) and `date-time`,
+// which are read alike, `cursor` (a transaction's id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the
+// sentence for people when a pattern or format fails.
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { isRejection, rejection, type Rejection } from '../domain/error-code.ts';
@@ -17,7 +18,7 @@ import { parseQuery } from './query.ts';
 const ajv = new Ajv({ verbose: true, strictTypes: false, validateSchema: false });
 ajv.addVocabulary(['x-rule', 'example']);
 ajv.addFormat('amount', (text) => parseAmount(text) !== null);
-ajv.addFormat('date-time', (text) => parseTime(text) !== null);
+for (const name of ['moment', 'date-time']) ajv.addFormat(name, (text) => parseTime(text) !== null);
 ajv.addFormat('cursor', isTransactionId);
 
 /** Compiled when it is first asked for: compiling all of them took 160 ms of a start, and a process is asked for a few. */

@@ -56,7 +56,9 @@ export const openApi: OpenApiDocument = (() => {
 
 const DOCUMENT = 'https://daftari.test/openapi.json';
 const OPERATOR_DOCUMENT = 'https://daftari.test/operator/openapi.json';
-const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
+/** Of RFC 3339, as JSON Schema has it. */
+const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
+const ajv = new Ajv2020({ strict: false, allErrors: true, formats: { 'date-time': DATE_TIME } });
 ajv.addSchema({ $id: DOCUMENT, components: openApi.components });
 const validators = new Map<string, ValidateFunction>();
 

@@ -202,6 +202,37 @@ t.test('an Idempotency-Key is taken where the document says so, and nowhere else
   }
 });
 
+// [as it is sent, whether it is taken]
+const moments: [string, boolean][] = [
+  ['2026-01-01', true],
+  ['2026-01-01T00:00', true],
+  ['2026-01-01T00:00:00.123456Z', true],
+  ['2026-01-01t03:00:00+03:00', true],
+  ['0001-01-01T00:00:00Z', true],
+  ['2026-01-01 00:00:00Z', false],
+  ['2026-01', false],
+  ['20260101', false],
+  ['1767225600', false],
+  ['yesterday', false],
+  ['', false],
+];
+
+t.test('a time of a list is taken where the document says so, and nowhere else', async (t) => {
+  const front = await startFront();
+  t.teardown(() => front.stop());
+  for (const name of ['created_after', 'created_before']) {
+    const { parameters = [] } = openApi.paths['/v1/charges']!['get']!;
+    const { schema } = parameters.find((each) => each.name === name)!;
+    for (const [moment, isTaken] of moments) {
+      const { status } = await front.get(`/v1/charges?${name}=${encodeURIComponent(moment)}`);
+      t.equal(status, isTaken ? 200 : 400, `${name}=${moment}`);
+      const isInDocument = (): void => assertSchema(name, schema, moment);
+      if (isTaken) t.doesNotThrow(isInDocument, moment);
+      else t.throws(isInDocument, moment);
+    }
+  }
+});
+
 t.test('the webhooks are the nine events, each with its body and headers', async (t) => {
   t.strictSame(Object.keys(openApi.webhooks), [
     'charge.successful',
