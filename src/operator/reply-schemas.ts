@@ -29,17 +29,13 @@ import {
   PayoutDestination,
   status,
   time,
-  TIME_PATTERN,
+  timeOrNull,
   TransactionId,
   wholeOrNull,
 } from '../http/schemas.ts';
 
 const count = Type.Integer({ minimum: 0 });
 const textOrNull = nullable({});
-
-function timeOrNull(description: string) {
-  return nullable({ pattern: TIME_PATTERN, description });
-}
 
 function page(title: string, item: TSchema) {
   return object(title, { object: Type.Literal('list'), ...pageOf(item) });

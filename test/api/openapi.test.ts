@@ -133,6 +133,22 @@ t.test('what a field or a limit means is said where its name does not say it', (
   t.end();
 });
 
+t.test('what is a time in an answer is a date-time, as generators that make dates know it', (t) => {
+  const formats = new Map<string, unknown>();
+  for (const [name, schema] of Object.entries(openApi.components.schemas)) {
+    const { properties = {} } = schema as { properties?: Record<string, { $ref?: string; format?: string }> };
+    for (const [field, { $ref, format }] of Object.entries(properties)) {
+      if (!field.endsWith('_at')) continue;
+      const named = openApi.components.schemas[$ref?.split('/').at(-1) ?? ''] as
+        { format?: string } | undefined;
+      formats.set(`${name}.${field}`, named?.format ?? format);
+    }
+  }
+  t.ok(formats.has('Charge.updated_at') && formats.has('PayoutDestination.active_at'));
+  for (const [field, format] of formats) t.equal(format, 'date-time', field);
+  t.end();
+});
+
 t.test('fees in examples are those of the default policy', async (t) => {
   const types = { charge: 'CHARGE', payout: 'PAYOUT', withdrawal: 'WITHDRAWAL' } as const;
   const fees: string[] = [];
