@@ -259,8 +259,9 @@ function valuesOf(shown: Readonly<Record<string, unknown>>): Json {
   return Object.fromEntries(Object.entries(shown).map(([name, value]) => [name, { value }]));
 }
 
+// Required: those that every such reply has. A type made of one that is not may be undefined.
 function requestIdHeader(): Json {
-  return { 'Request-Id': { description: 'Id of this request.', schema: { type: 'string' } } };
+  return { 'Request-Id': { description: 'Id of this request.', required: true, schema: { type: 'string' } } };
 }
 function replayedHeader(): Json {
   return {
@@ -273,14 +274,20 @@ function replayedHeader(): Json {
   };
 }
 function retryAfterHeader(): Json {
-  return { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } };
+  return { 'Retry-After': { description: 'Seconds.', required: true, schema: { type: 'integer' } } };
 }
 function allowHeader(): Json {
-  return { Allow: { description: 'The methods that the path takes.', schema: { type: 'string' } } };
+  return {
+    Allow: { description: 'The methods that the path takes.', required: true, schema: { type: 'string' } },
+  };
 }
 function challengeHeader(): Json {
   return {
-    'WWW-Authenticate': { description: 'How to authenticate.', schema: { type: 'string', const: 'Bearer' } },
+    'WWW-Authenticate': {
+      description: 'How to authenticate.',
+      required: true,
+      schema: { type: 'string', const: 'Bearer' },
+    },
   };
 }
 

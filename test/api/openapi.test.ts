@@ -180,6 +180,21 @@ t.test('each 401 has its challenge', async (t) => {
   }
 });
 
+t.test('each header that every such reply has is required: all but what says that it is a replay', (t) => {
+  const optional = new Set<string>();
+  const required = new Set<string>();
+  for (const { responses } of Object.values(openApi.paths).flatMap((methods) => Object.values(methods))) {
+    for (const { headers } of Object.values(responses)) {
+      for (const [name, header] of Object.entries(headers)) {
+        (header.required === true ? required : optional).add(name);
+      }
+    }
+  }
+  t.strictSame([...optional], ['Idempotent-Replayed']);
+  t.strictSame([...required].sort(), ['Allow', 'Request-Id', 'Retry-After', 'WWW-Authenticate']);
+  t.end();
+});
+
 t.test('a 405 says what the path takes, as the document has it', async (t) => {
   const front = await startFront();
   t.teardown(() => front.stop());
