@@ -4,7 +4,7 @@ import { NatsError } from 'nats';
 import { connectNats } from '../src/nats/connection.ts';
 import type { NatsLink, NatsOptions } from '../src/nats/connection.ts';
 import { natsProblem } from '../src/nats/nats-problem.ts';
-import { LeaseTable } from '../src/nats/lease-table.ts';
+import { LeaseTable } from '../src/nats/leases/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 
 export type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;

@@ -4,8 +4,8 @@
 // there is this log's. Of a stream that was purged it puts back nothing that the stream never had.
 
 import { LIMITS } from '../src/limits.ts';
-import type { LeaseEntry } from '../src/nats/lease-table.ts';
-import { batchAt, type StreamPartition } from '../src/nats/stream-places.ts';
+import type { LeaseEntry } from '../src/nats/leases/lease-table.ts';
+import { batchAt, type StreamPartition } from '../src/nats/log/stream-places.ts';
 import { hasStream } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { tipAt } from '../wal/batch.ts';

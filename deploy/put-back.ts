@@ -7,9 +7,9 @@
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { pause } from '../src/pause.ts';
-import type { LeaseEntry, LeaseTable } from '../src/nats/lease-table.ts';
+import type { LeaseEntry, LeaseTable } from '../src/nats/leases/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
-import { Fenced, StreamReplica } from '../src/nats/stream-replica.ts';
+import { Fenced, StreamReplica } from '../src/nats/log/stream-replica.ts';
 import { ensureLeaseBucket, ensureLogStream, hasStream } from '../src/nats/streams.ts';
 import { LEASE_STREAM, leaseKey, logStream, partitionOfStream } from '../src/nats/subjects.ts';
 import type { LogReader } from '../wal/log-reader.ts';

@@ -1,5 +1,5 @@
 // Ownership: which process is the one writer of a partition, and under which epoch. In the cluster leases in NATS decide
-// (src/nats/lease-ownership.ts). One process owns everything: the lock on its data directory keeps a second one out.
+// (src/nats/leases/lease-ownership.ts). One process owns everything: the lock on its data directory keeps a second one out.
 //
 // Invariants: an epoch of a partition is given to one process once, and each is higher than the one before. `holds` may
 // turn false at any moment and is asked again before anything is said in the owner's name; that it was true proves

@@ -11,7 +11,7 @@ import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
-import type { NatsBusServer, Served, ServedPartition } from '../nats/nats-bus-server.ts';
+import type { NatsBusServer, Served, ServedPartition } from '../nats/bus/nats-bus-server.ts';
 import type { Log } from '../observability/log.ts';
 import { type PartitionRunner, runnerOfPollers } from './partition-runner.ts';
 import type { WrittenLogs } from './written-logs.ts';

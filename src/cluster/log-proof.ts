@@ -4,10 +4,10 @@
 import type { Tip } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { NatsLink } from '../nats/connection.ts';
-import type { LeaseTable } from '../nats/lease-table.ts';
-import { LogDiverged } from '../nats/log-follower.ts';
-import { areStreamsLost } from '../nats/lost-streams.ts';
-import { misses } from '../nats/stream-places.ts';
+import type { LeaseTable } from '../nats/leases/lease-table.ts';
+import { LogDiverged } from '../nats/log/log-follower.ts';
+import { areStreamsLost } from '../nats/log/lost-streams.ts';
+import { misses } from '../nats/log/stream-places.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { Storage } from '../storage/storage.ts';
 

@@ -1,8 +1,8 @@
 // When a node saves snapshots: of what it serves, each as its log has grown enough since the last one.
 
 import type { GroupName } from '../bus/bus.ts';
-import type { Snapshots } from '../nats/snapshots.ts';
-import type { LogReplica } from '../nats/stream-replica.ts';
+import type { Snapshots } from '../nats/snapshots/snapshots.ts';
+import type { LogReplica } from '../nats/log/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
 import type { HostedLog, Storage } from '../storage/storage.ts';
 

@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import type { GroupName } from '../bus/bus.ts';
-import type { LeaseTable, NodeEntry } from '../nats/lease-table.ts';
+import type { LeaseTable, NodeEntry } from '../nats/leases/lease-table.ts';
 import type { Log } from '../observability/log.ts';
 import type { GroupPolicies } from '../storage/groups.ts';
 

@@ -3,7 +3,7 @@
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { PartitionHost } from '../bus/ownership.ts';
-import type { Served } from '../nats/nats-bus-server.ts';
+import type { Served } from '../nats/bus/nats-bus-server.ts';
 
 /** Runs partitions of some groups, as PartitionHost has it. */
 export interface PartitionRunner extends Pick<PartitionHost, 'prepare' | 'forget' | 'lose'> {

@@ -4,7 +4,7 @@
 
 import { UNKNOWN } from '../bus/bus.ts';
 import type { Inbox } from '../bus/local-bus.ts';
-import type { LogReplica } from '../nats/stream-replica.ts';
+import type { LogReplica } from '../nats/log/stream-replica.ts';
 
 const BEFORE_PAYING: ReadonlySet<string> = new Set(['ListPending', 'GetPending', 'BeginSubmission']);
 

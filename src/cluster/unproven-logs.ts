@@ -3,7 +3,7 @@
 
 import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
-import { LogDiverged } from '../nats/log-follower.ts';
+import { LogDiverged } from '../nats/log/log-follower.ts';
 
 export class UnprovenLogs {
   /** Why: "accounts/3" → for a person. */

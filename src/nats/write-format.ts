@@ -22,7 +22,7 @@ import {
 import type { NatsLink } from './connection.ts';
 import { WriteFormatUnknown } from './errors.ts';
 import { fieldsIn } from './fields-in.ts';
-import type { LeaseTable } from './lease-table.ts';
+import type { LeaseTable } from './leases/lease-table.ts';
 import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';

@@ -7,10 +7,10 @@ import { type Identity, isMasterKeyNoted, joinCluster } from '../nats/cluster-id
 import { connectNats } from '../nats/connection.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import { ClusterIdentityError } from '../nats/errors.ts';
-import { LeaseTable } from '../nats/lease-table.ts';
+import { LeaseTable } from '../nats/leases/lease-table.ts';
 import { joining, natsProblem } from '../nats/nats-problem.ts';
-import { NatsBusServer } from '../nats/nats-bus-server.ts';
-import { NatsBus } from '../nats/nats-bus.ts';
+import { NatsBusServer } from '../nats/bus/nats-bus-server.ts';
+import { NatsBus } from '../nats/bus/nats-bus.ts';
 import { persist } from '../nats/persist.ts';
 import { StreamFaults } from '../nats/stream-faults.ts';
 import { StreamPublisher } from '../nats/stream-publisher.ts';

@@ -10,7 +10,7 @@ import type { Route, Routes } from '../../src/bus/ownership.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { StreamReplica } from '../../src/nats/stream-replica.ts';
+import { StreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';

@@ -3,8 +3,8 @@
 import type { Test } from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
-import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
-import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
+import { NatsBus } from '../../src/nats/bus/nats-bus.ts';
 import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
 import { link, RoutesByHand } from './adapters.ts';
 

@@ -5,10 +5,10 @@ import t from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
-import type { NatsBus } from '../../src/nats/nats-bus.ts';
+import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
+import type { NatsBus } from '../../src/nats/bus/nats-bus.ts';
 import { commandSubject } from '../../src/nats/subjects.ts';
-import { commandLine } from '../../src/nats/wire.ts';
+import { commandLine } from '../../src/nats/bus/wire.ts';
 import { link } from './adapters.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { done, repeatable, startBusServers } from './bus-driven.ts';
@@ -447,7 +447,7 @@ t.test('what an owner does not know, or cannot read, is unavailable there, and i
 t.test('an owner that fails over a message ends, and does not go on half done and deaf', async (t) => {
   const owner = `
     import { link } from '${import.meta.resolve('./adapters.ts')}';
-    import { NatsBusServer } from '${import.meta.resolve('../../src/nats/nats-bus-server.ts')}';
+    import { NatsBusServer } from '${import.meta.resolve('../../src/nats/bus/nats-bus-server.ts')}';
     const { connection } = await link('${servers.url}', 'failing');
     const served = new NatsBusServer(connection).serve('accounts', 3, 40);
     served.open({ inbox: () => { throw new Error('a bug of ours'); }, holds: () => true });

@@ -1,7 +1,7 @@
 // A node that is behind in many streams reads all of them over its one connection, and keeps it: what it owns stands on it.
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { batchesAfter } from '../../src/nats/stream-batches.ts';
+import { batchesAfter } from '../../src/nats/log/stream-batches.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { Semaphore } from '../../src/nats/semaphore.ts';

@@ -11,7 +11,7 @@ import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processe
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
-import { Snapshots } from '../../src/nats/snapshots.ts';
+import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';

@@ -1,7 +1,7 @@
 // A machine that was killed between its own disk and the stream, back before another has taken its partition over: what it wrote
 // and the stream never accepted is cut off, while the stream goes on.
 import t from 'tap';
-import { LogFollower } from '../../src/nats/log-follower.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';

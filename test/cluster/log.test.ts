@@ -3,16 +3,16 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import type { FeedBatch } from '../../src/bus/feed.ts';
-import { LogFollower } from '../../src/nats/log-follower.ts';
-import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
 import {
   batchAt,
   firstBatchOf,
   misses,
   sequenceOf,
   type StreamPartition,
-} from '../../src/nats/stream-places.ts';
-import { AsyncStreamReplica, Fenced } from '../../src/nats/stream-replica.ts';
+} from '../../src/nats/log/stream-places.ts';
+import { AsyncStreamReplica, Fenced } from '../../src/nats/log/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { encodeBatch, tipAt } from '../../wal/batch.ts';

@@ -2,8 +2,8 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import type { PartitionHost } from '../../src/bus/ownership.ts';
-import { LeaseOwnership } from '../../src/nats/lease-ownership.ts';
-import { LeaseTable } from '../../src/nats/lease-table.ts';
+import { LeaseOwnership } from '../../src/nats/leases/lease-ownership.ts';
+import { LeaseTable } from '../../src/nats/leases/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { link } from './adapters.ts';

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
-import { batchAt } from '../../src/nats/stream-places.ts';
+import { batchAt } from '../../src/nats/log/stream-places.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import { batchAfter, partitionMaker, startNats } from './adapters.ts';

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import type { NatsLink } from '../../src/nats/connection.ts';
-import { Snapshots } from '../../src/nats/snapshots.ts';
+import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Row } from '../../wal/types.ts';
 import { startNats, temporaryLog } from './adapters.ts';

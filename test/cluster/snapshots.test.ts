@@ -1,10 +1,10 @@
 // Snapshots: an empty machine gets a partition's views and goes on from there; a damaged one restores nothing.
 import { createHash, randomBytes } from 'node:crypto';
 import t from 'tap';
-import { readHistory } from '../../src/nats/log-history.ts';
-import { LogFollower } from '../../src/nats/log-follower.ts';
-import { chunksOf } from '../../src/nats/snapshot-chunks.ts';
-import { Snapshots } from '../../src/nats/snapshots.ts';
+import { readHistory } from '../../src/nats/log/log-history.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { chunksOf } from '../../src/nats/snapshots/snapshot-chunks.ts';
+import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Batch, Row } from '../../wal/types.ts';

@@ -3,7 +3,7 @@
 // settings somebody has changed. And what it asks of a stream that is being made.
 import { DiscardPolicy, nanos, StorageType } from 'nats';
 import t from 'tap';
-import { Snapshots } from '../../src/nats/snapshots.ts';
+import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { joinCluster } from '../../src/nats/cluster-identity.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { ensureLeaseBucket, ensureLogStream, messageAt } from '../../src/nats/streams.ts';

@@ -10,7 +10,7 @@ import { untilReady } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
-import { firstBatchOf } from '../../src/nats/stream-places.ts';
+import { firstBatchOf } from '../../src/nats/log/stream-places.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { runTool } from '../unit/wal/run-tool.ts';

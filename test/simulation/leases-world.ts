@@ -4,9 +4,9 @@
 import type { GroupName } from '../../src/bus/bus.ts';
 import { EpochPassed, type PartitionHost } from '../../src/bus/ownership.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { LeaseOwnership } from '../../src/nats/lease-ownership.ts';
-import type { Leases } from '../../src/nats/lease-ownership.ts';
-import type { LeaseEntry, NodeEntry, Seen, WantEntry } from '../../src/nats/lease-table.ts';
+import { LeaseOwnership } from '../../src/nats/leases/lease-ownership.ts';
+import type { Leases } from '../../src/nats/leases/lease-ownership.ts';
+import type { LeaseEntry, NodeEntry, Seen, WantEntry } from '../../src/nats/leases/lease-table.ts';
 
 export const PARTITIONS = 4;
 /** Two clocks a fourteenth apart: less than the margin is of a lease. */

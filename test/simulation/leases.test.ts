@@ -4,7 +4,7 @@
 
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { rankNodes } from '../../src/nats/rendezvous.ts';
+import { rankNodes } from '../../src/nats/leases/rendezvous.ts';
 import { PARTITIONS, World } from './leases-world.ts';
 import type { Node } from './leases-world.ts';
 import { randomFrom, seedOf } from '../seed.ts';

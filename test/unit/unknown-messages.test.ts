@@ -9,7 +9,7 @@ import { Partition } from '../../actors/runtime/partition.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
-import { isQuery } from '../../src/nats/repeatable.ts';
+import { isQuery } from '../../src/nats/bus/repeatable.ts';
 import type { Views } from '../../wal/types.ts';
 import { ACCOUNT, charge } from './domain/scenario.ts';
 import { Driven } from './pollers-driven.ts';

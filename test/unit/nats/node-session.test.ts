@@ -1,8 +1,8 @@
 // What a session says of its node, while one renewal of it is under way: the next word waits for it, and is not lost. And until when
 // a node is sure of it.
 import t from 'tap';
-import type { NodeEntry, Seen } from '../../../src/nats/lease-table.ts';
-import { NodeSession, type SessionWords } from '../../../src/nats/node-session.ts';
+import type { NodeEntry, Seen } from '../../../src/nats/leases/lease-table.ts';
+import { NodeSession, type SessionWords } from '../../../src/nats/leases/node-session.ts';
 import { LIMITS } from '../../../src/limits.ts';
 import { until } from '../../until.ts';
 

@@ -5,8 +5,8 @@
 // Rule: a message is part of the log if it follows the last one that is: its batch number is the next, its epoch is no
 // older, and its hash continues the chain. Everything else is a leftover. The stream has one order, so all readers agree.
 
-import { checkFollows, decodeForeignBatch, isBatch, LogCorruption, tipAt } from '../../wal/batch.ts';
-import type { Batch, Tip } from '../../wal/types.ts';
+import { checkFollows, decodeForeignBatch, isBatch, LogCorruption, tipAt } from '../../../wal/batch.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
 
 /** Null: a message that is no batch. Throws LogCorruption at a damaged one. */
 export function batchIn(bytes: Buffer): Batch | null {

@@ -1,10 +1,10 @@
 // Which nodes a partition can be given to, and in which order: those that live and own its group, ranked by rendezvous
 // hashing, so that every node comes to the same order without asking the others.
 
-import type { GroupName, PartitionPlace } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
 import type { LeaseTable } from './lease-table.ts';
 import { rankNodes } from './rendezvous.ts';
-import { partitionKey } from './subjects.ts';
+import { partitionKey } from '../subjects.ts';
 
 /** Why a node is not to have a partition, as its session says it. */
 export type Flaw = 'damaged' | 'unproven';

@@ -6,17 +6,17 @@
 //   want.<group>.<partition>  the node that should have the partition has a warm copy and waits for its release
 
 import type { JetStreamManager, StreamInfo } from 'nats';
-import type { GroupName } from '../bus/bus.ts';
-import type { Route, Routes } from '../bus/ownership.ts';
-import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
-import { fieldsIn } from './fields-in.ts';
-import { persist } from './persist.ts';
-import type { StreamPublisher } from './stream-publisher.ts';
-import { StreamReader } from './stream-reader.ts';
-import type { StreamMessage } from './stream-reader.ts';
-import { hasStream } from './streams.ts';
-import { LEASE_STREAM, LEASE_SUBJECT_PREFIX, partitionKey } from './subjects.ts';
+import type { GroupName } from '../../bus/bus.ts';
+import type { Route, Routes } from '../../bus/ownership.ts';
+import { LIMITS } from '../../limits.ts';
+import type { NatsLink } from '../connection.ts';
+import { fieldsIn } from '../fields-in.ts';
+import { persist } from '../persist.ts';
+import type { StreamPublisher } from '../stream-publisher.ts';
+import { StreamReader } from '../stream-reader.ts';
+import type { StreamMessage } from '../stream-reader.ts';
+import { hasStream } from '../streams.ts';
+import { LEASE_STREAM, LEASE_SUBJECT_PREFIX, partitionKey } from '../subjects.ts';
 
 export interface NodeEntry {
   readonly session: string;

@@ -23,13 +23,13 @@ import {
   type Reply,
   UNAVAILABLE,
   UNKNOWN,
-} from '../bus/bus.ts';
-import type { Routes } from '../bus/ownership.ts';
-import { LIMITS } from '../limits.ts';
-import { listen, publish, type Listening } from './connection.ts';
+} from '../../bus/bus.ts';
+import type { Routes } from '../../bus/ownership.ts';
+import { LIMITS } from '../../limits.ts';
+import { listen, publish, type Listening } from '../connection.ts';
 import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
-import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
+import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from '../subjects.ts';
 import { TimerWheel } from './timer-wheel.ts';
 import { commandLine, NOT_OWNER, readReplies } from './wire.ts';
 import type { WireReply } from './wire.ts';

@@ -12,8 +12,8 @@ import {
   storedTip,
   type Tip,
   tipFrom,
-} from '../../wal/types.ts';
-import { LIMITS } from '../limits.ts';
+} from '../../../wal/types.ts';
+import { LIMITS } from '../../limits.ts';
 
 interface Header {
   readonly format: number;

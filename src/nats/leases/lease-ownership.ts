@@ -10,15 +10,15 @@
 //     session had before that, whatever renewals bring: until then the lease is said again, or somebody else may have it.
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
 
-import type { GroupName, PartitionPlace } from '../bus/bus.ts';
-import { EpochPassed, type Ownership, type PartitionHost } from '../bus/ownership.ts';
-import { LIMITS } from '../limits.ts';
+import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
+import { EpochPassed, type Ownership, type PartitionHost } from '../../bus/ownership.ts';
+import { LIMITS } from '../../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
 import { isWithin, NodeSession, type SessionWords, type Term } from './node-session.ts';
-import { pause } from '../pause.ts';
-import { assertToken, leaseKey, partitionKey } from './subjects.ts';
-import { messageOf } from '../../wal/thrown.ts';
+import { pause } from '../../pause.ts';
+import { assertToken, leaseKey, partitionKey } from '../subjects.ts';
+import { messageOf } from '../../../wal/thrown.ts';
 
 /** free: claimed by nobody we know of, or not ours. */
 type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';

@@ -1,7 +1,7 @@
 // Due times for many short-lived things without a timer each: one interval looks at one slot at a time. Nothing is taken out: the
 // callback does not find an id whose thing is gone, and knows by its time an entry that another one has replaced.
 
-import { LIMITS } from '../limits.ts';
+import { LIMITS } from '../../limits.ts';
 
 export class TimerWheel {
   readonly #tickMs: number;

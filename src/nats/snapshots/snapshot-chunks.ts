@@ -5,11 +5,11 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { JetStreamClient, ObjectInfo } from 'nats';
-import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
-import { StreamReader } from './stream-reader.ts';
-import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
-import { asError } from '../../wal/thrown.ts';
+import { LIMITS } from '../../limits.ts';
+import type { NatsLink } from '../connection.ts';
+import { StreamReader } from '../stream-reader.ts';
+import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../subjects.ts';
+import { asError } from '../../../wal/thrown.ts';
 
 /** Subject of an object's chunks. `id`: the one that the object store made for it. */
 export function chunksOf(id: string): string {

@@ -11,18 +11,18 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { ObjectInfo, ObjectStore } from 'nats';
-import type { WriteAheadLog } from '../../wal/log.ts';
-import type { Row, Tip } from '../../wal/types.ts';
-import type { ViewStore } from '../../wal/views.ts';
-import { within } from '../../wal/within.ts';
-import type { GroupName } from '../bus/bus.ts';
-import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
+import type { WriteAheadLog } from '../../../wal/log.ts';
+import type { Row, Tip } from '../../../wal/types.ts';
+import type { ViewStore } from '../../../wal/views.ts';
+import { within } from '../../../wal/within.ts';
+import type { GroupName } from '../../bus/bus.ts';
+import { LIMITS } from '../../limits.ts';
+import type { NatsLink } from '../connection.ts';
 import { chunksOf, ChunkSender, storedChunks } from './snapshot-chunks.ts';
 import { SNAPSHOT_FORMAT, SnapshotReader, snapshotLines } from './snapshot-format.ts';
-import type { StreamPartition } from './stream-places.ts';
-import { hasMessages, hasStream, makeSnapshotBucket } from './streams.ts';
-import { partitionKey, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
+import type { StreamPartition } from '../log/stream-places.ts';
+import { hasMessages, hasStream, makeSnapshotBucket } from '../streams.ts';
+import { partitionKey, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../subjects.ts';
 
 export interface SnapshotOptions {
   readonly link: NatsLink;

@@ -12,15 +12,15 @@
 // messages that are no batches, that stand in the stream before it; it is 0 until there has been one (log-follower.ts finds it).
 
 import type { JetStreamManager } from 'nats';
-import { isBatch } from '../../wal/batch.ts';
-import type { Batch, Replica } from '../../wal/types.ts';
-import type { GroupName } from '../bus/bus.ts';
-import { LIMITS } from '../limits.ts';
-import { pause } from '../pause.ts';
-import type { StreamPublisher } from './stream-publisher.ts';
-import { messageAt, NothingThere } from './streams.ts';
-import { logStream, logSubject } from './subjects.ts';
-import { asError } from '../../wal/thrown.ts';
+import { isBatch } from '../../../wal/batch.ts';
+import type { Batch, Replica } from '../../../wal/types.ts';
+import type { GroupName } from '../../bus/bus.ts';
+import { LIMITS } from '../../limits.ts';
+import { pause } from '../../pause.ts';
+import type { StreamPublisher } from '../stream-publisher.ts';
+import { messageAt, NothingThere } from '../streams.ts';
+import { logStream, logSubject } from '../subjects.ts';
+import { asError } from '../../../wal/thrown.ts';
 
 /** Another writer has written to the stream: this one has been replaced. */
 export class Fenced extends Error {

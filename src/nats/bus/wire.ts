@@ -10,9 +10,9 @@
 // Nothing that comes throws: what cannot be read here is of a later version, or of nobody. A message is then one that no
 // group knows; a line without its parts is of request 0, which nobody has made.
 
-import { type Message, type Reply, UNAVAILABLE, UNKNOWN } from '../bus/bus.ts';
-import { ERROR_CODES, type Rejection } from '../domain/error-code.ts';
-import { fieldsIn } from './fields-in.ts';
+import { type Message, type Reply, UNAVAILABLE, UNKNOWN } from '../../bus/bus.ts';
+import { ERROR_CODES, type Rejection } from '../../domain/error-code.ts';
+import { fieldsIn } from '../fields-in.ts';
 
 /** What an owner can say; `not_owner`: nothing was decided, and nothing will be, of this attempt. */
 export type WireReply = Reply | { readonly type: 'not_owner' };

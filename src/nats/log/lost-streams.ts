@@ -1,9 +1,9 @@
 // Whether all of NATS's storage was lost, as far as the logs of a machine can tell: nothing else is left to ask.
 
 import type { JetStreamManager } from 'nats';
-import type { LogReader } from '../../wal/log-reader.ts';
-import { hasStream } from './streams.ts';
-import { logStream, partitionOfStream } from './subjects.ts';
+import type { LogReader } from '../../../wal/log-reader.ts';
+import { hasStream } from '../streams.ts';
+import { logStream, partitionOfStream } from '../subjects.ts';
 
 /** This machine has logs that were in streams, and not one of these streams has ever had anything. `outstandingMax`: batches
  *  of a log that its stream need not have had. */

@@ -8,9 +8,9 @@
 //   - A session is said anew only while nobody can have ended it: of its end, too, nothing may be left in a bucket that was purged.
 //   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
 
-import { LIMITS } from '../limits.ts';
+import { LIMITS } from '../../limits.ts';
 import type { LeaseTable, NodeEntry } from './lease-table.ts';
-import { newSession } from './subjects.ts';
+import { newSession } from '../subjects.ts';
 
 /** Until when a session is certainly not ended by another, counted from one renewal of it. */
 export interface Term {

@@ -12,15 +12,15 @@
 //     meanwhile.
 
 import type { StreamState } from 'nats';
-import type { WriteAheadLog } from '../../wal/log.ts';
-import type { Batch, Tip } from '../../wal/types.ts';
-import { LIMITS } from '../limits.ts';
+import type { WriteAheadLog } from '../../../wal/log.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
+import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { firstBatchIn, sequenceOf, type StreamPartition } from './stream-places.ts';
-import { StreamReader } from './stream-reader.ts';
-import type { StreamMessage } from './stream-reader.ts';
-import { lastSequenceOf } from './streams.ts';
-import { logStream } from './subjects.ts';
+import { StreamReader } from '../stream-reader.ts';
+import type { StreamMessage } from '../stream-reader.ts';
+import { lastSequenceOf } from '../streams.ts';
+import { logStream } from '../subjects.ts';
 
 /** The local log and the stream do not belong together, or the stream no longer holds what is missing here. So nothing proves that all
  *  that was acknowledged is here, and a person has to see to it. */

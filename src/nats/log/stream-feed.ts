@@ -3,19 +3,19 @@
 // Invariants: leftovers of replaced writers are dropped (log-chain.ts); a gap is an error, never skipped, and so is a stream that goes
 // on from elsewhere than what was read; the next message waits for the handler.
 
-import { emptyTip, tipAt } from '../../wal/batch.ts';
-import type { Batch } from '../../wal/types.ts';
-import type { GroupName } from '../bus/bus.ts';
-import type { Feed, FeedHandler, Subscription } from '../bus/feed.ts';
-import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
+import { emptyTip, tipAt } from '../../../wal/batch.ts';
+import type { Batch } from '../../../wal/types.ts';
+import type { GroupName } from '../../bus/bus.ts';
+import type { Feed, FeedHandler, Subscription } from '../../bus/feed.ts';
+import { LIMITS } from '../../limits.ts';
+import type { NatsLink } from '../connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { pause } from '../pause.ts';
-import { Refusals } from './refusals.ts';
+import { pause } from '../../pause.ts';
+import { Refusals } from '../refusals.ts';
 import { lastWhere } from './stream-places.ts';
-import { StreamReader } from './stream-reader.ts';
-import type { StreamMessage } from './stream-reader.ts';
-import { logStream } from './subjects.ts';
+import { StreamReader } from '../stream-reader.ts';
+import type { StreamMessage } from '../stream-reader.ts';
+import { logStream } from '../subjects.ts';
 
 export interface StreamFeedOptions {
   readonly link: NatsLink;

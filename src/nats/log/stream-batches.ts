@@ -1,14 +1,14 @@
 // The batches of a partition's stream one after the other, from a place in the chain to where the stream ends now: for
 // whoever reads much of it once. What is followed as it grows has readers of its own (log-follower.ts, stream-feed.ts).
 
-import type { Batch, Tip } from '../../wal/types.ts';
-import { LIMITS } from '../limits.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
+import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { firstBatchIn, type StreamPartition } from './stream-places.ts';
-import { StreamReader } from './stream-reader.ts';
-import type { StreamMessage } from './stream-reader.ts';
-import { lastSequenceOf } from './streams.ts';
-import { logStream } from './subjects.ts';
+import { StreamReader } from '../stream-reader.ts';
+import type { StreamMessage } from '../stream-reader.ts';
+import { lastSequenceOf } from '../streams.ts';
+import { logStream } from '../subjects.ts';
 
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins
  *  later, or does not continue it. */

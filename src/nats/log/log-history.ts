@@ -3,9 +3,9 @@
 //
 // Invariant: nothing of the local log is replaced. What comes before it counts only when the chain meets where it begins.
 
-import { emptyTip } from '../../wal/batch.ts';
-import type { WriteAheadLog } from '../../wal/log.ts';
-import { LIMITS } from '../limits.ts';
+import { emptyTip } from '../../../wal/batch.ts';
+import type { WriteAheadLog } from '../../../wal/log.ts';
+import { LIMITS } from '../../limits.ts';
 import { batchesAfter } from './stream-batches.ts';
 import type { StreamPartition } from './stream-places.ts';
 

@@ -10,11 +10,18 @@
 //     caller was told was refused.
 
 import type { Msg, NatsConnection } from 'nats';
-import { type GroupName, type Message, type OnReply, type Reply, UNAVAILABLE, UNKNOWN } from '../bus/bus.ts';
-import { LIMITS } from '../limits.ts';
-import { listen, publish, type Listening } from './connection.ts';
+import {
+  type GroupName,
+  type Message,
+  type OnReply,
+  type Reply,
+  UNAVAILABLE,
+  UNKNOWN,
+} from '../../bus/bus.ts';
+import { LIMITS } from '../../limits.ts';
+import { listen, publish, type Listening } from '../connection.ts';
 import { isQuery } from './repeatable.ts';
-import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
+import { callerSubject, commandSubject, isReplySubject } from '../subjects.ts';
 import { NOT_OWNER, readCommands, replyLine } from './wire.ts';
 import type { OnWireReply, WireReply } from './wire.ts';
 

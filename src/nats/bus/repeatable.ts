@@ -1,7 +1,7 @@
 // Which messages may be sent again when nobody knows what became of them: those that change nothing the second time.
 
-import type { Message } from '../bus/bus.ts';
-import type { ErrorCode, Rejection } from '../domain/error-code.ts';
+import type { Message } from '../../bus/bus.ts';
+import type { ErrorCode, Rejection } from '../../domain/error-code.ts';
 
 /** Creates carry an idempotency key (without one they are refused). Outcomes and timers are facts, and a fact told twice is the same fact.
  *  A hint causes one look, and two cause no more. The platform's ids are made by the sender. The rest are acts of people: sent twice

@@ -2,13 +2,13 @@
 // however long the stream is. What must be proven of the place that is found, its caller proves.
 
 import type { StreamState } from 'nats';
-import type { Batch, Tip } from '../../wal/types.ts';
-import type { PartitionPlace } from '../bus/bus.ts';
-import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
+import type { PartitionPlace } from '../../bus/bus.ts';
+import { LIMITS } from '../../limits.ts';
+import type { NatsLink } from '../connection.ts';
 import { batchIn } from './log-chain.ts';
-import { hasStream, messageAt } from './streams.ts';
-import { logStream } from './subjects.ts';
+import { hasStream, messageAt } from '../streams.ts';
+import { logStream } from '../subjects.ts';
 
 export interface StreamPartition extends PartitionPlace {
   readonly link: NatsLink;
