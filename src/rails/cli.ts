@@ -252,9 +252,13 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
       ...describe(findings),
       ...(ledger.rails.includes(railId) ? [] : [unknownRoute(railId, ledger.rails)]),
       `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`,
+      ...(findings.length === 0 ? [] : [NEXT_OF_FINDINGS]),
     ],
   };
 }
+
+const NEXT_OF_FINDINGS =
+  'Next: npm run wal -- inspect --transaction <id> says what has become of each here; what to do then: src/rails/README.md, "To reconcile".';
 
 function unknownRoute(railId: string, rails: readonly string[]): string {
   const others = rails.length === 0 ? 'any other' : rails.join(', ');

@@ -138,12 +138,12 @@ t.test("reconcile: the provider's statement against the running service's log", 
   writeFileSync(path, statement);
   const same = await run('--progress');
   t.equal(same.status, 0, same.out + same.err);
-  t.match(same.out, /11 agree, 0 do not/);
+  t.match(same.out, /11 agree, 0 do not\.\n$/);
 
   const typo = await run('--route', 'mtn_ugg');
   t.equal(typo.status, 1);
   t.match(typo.out, /no transaction of the route mtn_ugg; it has of airtel_ug, mtn_ug\. Is --route right\?/);
-  t.match(typo.out, /mtn_ugg, .*: 0 agree, 11 do not/);
+  t.match(typo.out, /mtn_ugg, .*: 0 agree, 11 do not\.\nNext: npm run wal -- inspect --transaction <id>/);
   t.notMatch(same.out, /Is --route right/);
 
   const lines = statement.trim().split('\n');
