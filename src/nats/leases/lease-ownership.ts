@@ -9,36 +9,18 @@
 //   - Of a lease that was dropped from the bucket others believe for leaseMs that it is held. Its holder does for as long as its
 //     session had before that, whatever renewals bring: until then the lease is said again, or somebody else may have it.
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
+//
+// Here is decided what is due; lease-moves.ts does it.
 
 import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
-import { EpochPassed, type Ownership, type PartitionHost } from '../../bus/ownership.ts';
+import type { Ownership, PartitionHost } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
+import { freePlace, hasLapsed, LeaseMoves, type Place, type Stage } from './lease-moves.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
-import { isWithin, NodeSession, type SessionWords, type Term } from './node-session.ts';
+import { NodeSession, type SessionWords } from './node-session.ts';
 import { pause } from '../../pause.ts';
-import { assertToken, leaseKey, partitionKey } from '../subjects.ts';
-import { messageOf } from '../../../wal/thrown.ts';
-
-/** free: claimed by nobody we know of, or not ours. */
-type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
-
-interface Place extends PartitionPlace {
-  stage: Stage;
-  epoch: number;
-  /** That the log was written under when a lease was behind it; 0: none was. */
-  passedEpoch: number;
-  /** Its lease is being written again. */
-  isSaidAgain: boolean;
-  /** The session's when its lease was found to be spoilt: others wait for no later one. Null: it is not spoilt. */
-  lastTerm: Term | null;
-  /** The local copy of the log is kept up, so that a take-over is short: to be let go when this node is not next in line any more. */
-  warm: boolean;
-  /** Not tried again before, monotonic milliseconds. */
-  retryAt: number;
-  /** The problem that was told last; null: none since it was held or followed. */
-  told: string | null;
-}
+import { assertToken, partitionKey } from '../subjects.ts';
 
 /** What it needs of the table. */
 export type Leases = Pick<
@@ -70,6 +52,7 @@ export class LeaseOwnership implements Ownership {
   readonly #byKey = new Map<string, Place>();
   readonly #session: NodeSession;
   readonly #candidates: Candidates;
+  readonly #moves: LeaseMoves;
   #timer: NodeJS.Timeout | undefined;
   #state: 'live' | 'draining' = 'live';
   /** The set of nodes that may own has not changed since. */
@@ -97,22 +80,18 @@ export class LeaseOwnership implements Ownership {
     this.#candidates = new Candidates({
       nodes: table.nodes,
       node,
-      ownFlaw: (what, group, partition) => this.#hasFlaw(what, group, partition),
+      ownFlaw: (what, group, partition) => this.#hasFlaw(what, { group, partition }),
+    });
+    this.#moves = new LeaseMoves({
+      ...options,
+      session: this.#session,
+      hasFlaw: (what, place) => this.#hasFlaw(what, place),
+      isClosed: () => this.#closed,
+      onMoved: () => this.#look(),
     });
     for (const [group, count] of Object.entries(options.partitions) as [GroupName, number][]) {
       for (let partition = 0; partition < count; partition++) {
-        const place: Place = {
-          group,
-          partition,
-          stage: 'free',
-          epoch: 0,
-          passedEpoch: 0,
-          isSaidAgain: false,
-          lastTerm: null,
-          warm: false,
-          retryAt: 0,
-          told: null,
-        };
+        const place = freePlace(group, partition);
         this.#places.push(place);
         this.#byKey.set(partitionKey(group, partition), place);
       }
@@ -141,7 +120,7 @@ export class LeaseOwnership implements Ownership {
 
   holds(group: GroupName, partition: number): boolean {
     const place = this.#place(group, partition);
-    return place?.stage === 'held' && this.isSessionValid() && !this.#hasLapsed(place);
+    return place?.stage === 'held' && this.isSessionValid() && !hasLapsed(place);
   }
 
   /** Nobody else can have ended this node's session. */
@@ -175,8 +154,8 @@ export class LeaseOwnership implements Ownership {
   async surrender(group: GroupName, partition: number): Promise<void> {
     const place = this.#place(group, partition);
     if (place === undefined || place.stage !== 'held') return;
-    await this.#lose(place);
-    await this.#giveBack(place);
+    await this.#moves.lose(place);
+    await this.#moves.giveBack(place);
     this.#look();
   }
 
@@ -185,10 +164,10 @@ export class LeaseOwnership implements Ownership {
     const place = this.#place(group, partition);
     if (place === undefined) return;
     const isHeld = place.stage === 'held';
-    if (isHeld) await this.#lose(place);
+    if (isHeld) await this.#moves.lose(place);
     // Before the lease is free: others would wait for this node to take it.
     await this.#session.renew();
-    if (isHeld) await this.#giveBack(place);
+    if (isHeld) await this.#moves.giveBack(place);
     this.#look();
   }
 
@@ -207,7 +186,7 @@ export class LeaseOwnership implements Ownership {
       await pause(LIMITS.busRetryMs);
     }
     await Promise.all(
-      this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#handOver(place)),
+      this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#moves.handOver(place)),
     );
   }
 
@@ -227,7 +206,7 @@ export class LeaseOwnership implements Ownership {
     const { partitions, newestFormat, isShort, terms } = this.#options;
     const keysOf = (what: Flaw): string[] =>
       this.#places
-        .filter(({ group, partition }) => this.#hasFlaw(what, group, partition))
+        .filter((place) => this.#hasFlaw(what, place))
         .map(({ group, partition }) => partitionKey(group, partition));
     return {
       groups: Object.keys(partitions) as GroupName[],
@@ -240,7 +219,7 @@ export class LeaseOwnership implements Ownership {
     };
   }
 
-  #hasFlaw(what: Flaw, group: GroupName, partition: number): boolean {
+  #hasFlaw(what: Flaw, { group, partition }: PartitionPlace): boolean {
     const { isDamaged, host } = this.#options;
     const own = what === 'damaged' ? isDamaged?.(group, partition) : host.isUnproven?.(group, partition);
     return own ?? false;
@@ -250,7 +229,9 @@ export class LeaseOwnership implements Ownership {
   async #loseAll(): Promise<void> {
     // What the old session asked for nobody hands to the new one.
     for (const place of this.#places) if (place.stage === 'wanted') place.stage = 'free';
-    await Promise.all(this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#lose(place)));
+    await Promise.all(
+      this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#moves.lose(place)),
+    );
   }
 
   /** At once: the next renewal brings another term. */
@@ -260,11 +241,6 @@ export class LeaseOwnership implements Ownership {
       const isSpoilt = lease?.isSpoilt === true && this.#isOurs(lease);
       place.lastTerm = isSpoilt ? (place.lastTerm ?? this.#session.term) : null;
     }
-  }
-
-  /** Its lease was not said again in time: it may be another's. */
-  #hasLapsed({ lastTerm }: Place): boolean {
-    return lastTerm !== null && !isWithin(lastTerm);
   }
 
   #look(): void {
@@ -297,16 +273,11 @@ export class LeaseOwnership implements Ownership {
   /** Whoever begins now does not know whose they are. The session may have to wait for its answer. */
   #sayAgain(): void {
     for (const place of this.#places) {
-      if (place.lastTerm === null || place.isSaidAgain || this.#hasLapsed(place)) continue;
+      if (place.lastTerm === null || place.isSaidAgain || hasLapsed(place)) continue;
+      if (place.stage !== 'held') continue;
       const lease = this.#table.lease(place.group, place.partition);
-      if (place.stage === 'held' && lease?.value.epoch === place.epoch) void this.#sayOneAgain(place, lease);
+      if (lease?.value.epoch === place.epoch) void this.#moves.sayAgain(place, lease);
     }
-  }
-
-  async #sayOneAgain(place: Place, { value, revision }: Seen<LeaseEntry>): Promise<void> {
-    place.isSaidAgain = true;
-    await this.#table.write(leaseKey(place.group, place.partition), value, revision);
-    place.isSaidAgain = false;
   }
 
   #lookAtAll(): void {
@@ -340,15 +311,15 @@ export class LeaseOwnership implements Ownership {
 
   #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {
     const isAnothers = lease === undefined || !this.#isOurs(lease) || lease.value.epoch !== place.epoch;
-    if (isAnothers || this.#hasLapsed(place)) {
+    if (isAnothers || hasLapsed(place)) {
       // Of a session that was ended the next renewal will say so.
-      void this.#lose(place);
+      void this.#moves.lose(place);
       return;
     }
     const isDueElsewhere =
       first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first);
     // What is dropped is said again first.
-    if (isDueElsewhere && place.lastTerm === null) void this.#handOver(place);
+    if (isDueElsewhere && place.lastTerm === null) void this.#moves.handOver(place);
   }
 
   /** This node should have it. */
@@ -357,9 +328,9 @@ export class LeaseOwnership implements Ownership {
     // Whoever holds it may never have heard of a want that was dropped from the bucket.
     if (place.stage === 'wanted' && this.#want(place)?.isSpoilt === true) place.stage = 'free';
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
-      if (this.#claimsLeft-- > 0) void this.#claim(place, lease);
+      if (this.#claimsLeft-- > 0) void this.#moves.claim(place, lease);
     } else if (!isFree && place.stage === 'free' && this.#membersSettled()) {
-      if (this.#preparationsLeft-- > 0) void this.#askFor(place);
+      if (this.#preparationsLeft-- > 0) void this.#moves.askFor(place);
     }
   }
 
@@ -380,10 +351,7 @@ export class LeaseOwnership implements Ownership {
   #lookAtOthers(place: Place, lease: Seen<LeaseEntry> | undefined, isNext: boolean): void {
     if (place.stage === 'wanted') place.stage = 'free';
     if (place.stage === 'free' && lease !== undefined && this.#isOurs(lease)) {
-      place.stage = 'releasing';
-      void this.#giveBack(place).finally(() => {
-        place.stage = 'free';
-      });
+      void this.#moves.returnLease(place);
     } else {
       this.#keepWarm(place, isNext);
     }
@@ -397,42 +365,10 @@ export class LeaseOwnership implements Ownership {
   #keepWarm(place: Place, wanted: boolean): void {
     if (place.stage !== 'free') return;
     if (!wanted && place.warm) {
-      place.warm = false;
-      // What is told of it next has to wait for that.
-      place.stage = 'releasing';
-      void this.#during(place, 'let go', () => this.#options.host.forget(place.group, place.partition));
+      void this.#moves.letGo(place);
     } else if (wanted && !place.warm && this.#membersSettled()) {
-      if (this.#preparationsLeft-- <= 0) return;
-      place.warm = true;
-      place.stage = 'preparing';
-      void this.#during(place, 'followed', () => this.#options.host.prepare(place.group, place.partition));
+      if (this.#preparationsLeft-- > 0) void this.#moves.follow(place);
     }
-  }
-
-  async #during(place: Place, what: string, act: () => Promise<void>): Promise<void> {
-    try {
-      await act();
-      place.told = null;
-    } catch (error) {
-      this.#tellOnce(place, `could not be ${what}`, error);
-      place.warm = false;
-      this.#putOff(place);
-    }
-    place.stage = 'free';
-  }
-
-  /** What is tried again fails in the same way until a person has seen to it; /readyz says it all the time. */
-  #tellOnce(place: Place, problem: string, error: unknown): void {
-    const told = `${problem}: ${messageOf(error)}`;
-    // What is cut off by the end of this node is no news.
-    if (told === place.told || this.#closed) return;
-    place.told = told;
-    this.#options.onProblem(`${place.group}/${place.partition} ${problem}`, error);
-  }
-
-  #putOff(place: Place): void {
-    const isUnproven = this.#hasFlaw('unproven', place.group, place.partition);
-    place.retryAt = performance.now() + (isUnproven ? LIMITS.unprovenRetryMs : LIMITS.takeOverRetryMs);
   }
 
   #underWay(stage: Stage): number {
@@ -458,122 +394,5 @@ export class LeaseOwnership implements Ownership {
   /** Nodes that start together would otherwise pass partitions around. */
   #membersSettled(): boolean {
     return this.#state === 'live' && performance.now() - this.#membersSince > LIMITS.leaseRenewMs * 2;
-  }
-
-  async #claim(place: Place, lease: Seen<LeaseEntry> | undefined): Promise<void> {
-    const { host, node } = this.#options;
-    const { group, partition } = place;
-    place.stage = 'claiming';
-    place.epoch = Math.max(lease?.value.epoch ?? 0, place.passedEpoch) + 1;
-    const session = this.#session.id;
-    try {
-      const entry = { ...lease?.value, node, session, epoch: place.epoch };
-      const written = await this.#table.write(leaseKey(group, partition), entry, lease?.revision ?? 0);
-      if (written !== true) {
-        // If it was written after all, the table will show it, held by this session and not by this place.
-        await this.#forgetClaim(place, written === null);
-        return;
-      }
-      place.warm = false;
-      await host.acquire(group, partition, place.epoch);
-      await this.#noteBegun(place);
-      if (session !== this.#session.id || this.#hasLapsed(place)) {
-        await this.#lose(place);
-        return;
-      }
-      if (this.#hasFlaw('damaged', group, partition)) throw new Error('the copy of this node is damaged');
-      place.stage = 'held';
-      place.told = null;
-      host.serve(group, partition);
-      this.#look();
-    } catch (error) {
-      this.#tellOnce(place, 'could not be taken over', error);
-      // Before it is free: what is free may be claimed at the next look, which its own return brings about.
-      this.#putOff(place);
-      if (error instanceof EpochPassed) {
-        place.passedEpoch = error.epoch;
-        // Whoever wrote under it, and whose lease was dropped from the bucket, may hold it for so long without hearing of this one.
-        place.retryAt = performance.now() + LIMITS.leaseMs;
-      }
-      await this.#lose(place);
-      // And others would wait for this node to take it.
-      if (this.#hasFlaw('unproven', group, partition)) await this.#session.renew();
-      await this.#giveBack(place);
-    }
-  }
-
-  /** Once for each partition, before anything is decided in it. Should it not be written, the next claim tries again. */
-  async #noteBegun({ group, partition }: Place): Promise<void> {
-    const lease = this.#table.lease(group, partition);
-    if (lease === undefined || !this.#isOurs(lease) || lease.value.hasBegun === true) return;
-    const entry = { ...lease.value, hasBegun: true };
-    await this.#table.write(leaseKey(group, partition), entry, lease.revision);
-  }
-
-  async #forgetClaim(place: Place, mayBeWritten: boolean): Promise<void> {
-    if (mayBeWritten) {
-      await pause(LIMITS.streamAckMs);
-      await this.#giveBack(place);
-    }
-    place.stage = 'free';
-    place.retryAt = performance.now() + LIMITS.busRetryMs;
-  }
-
-  async #askFor(place: Place): Promise<void> {
-    const { host, node } = this.#options;
-    const { group, partition } = place;
-    place.stage = 'preparing';
-    try {
-      await host.prepare(group, partition);
-      place.told = null;
-      place.warm = true;
-      const key = partitionKey(group, partition);
-      const session = this.#session.id;
-      const written = await this.#table.write(
-        `want.${key}`,
-        { node, session },
-        this.#want(place)?.revision ?? 0,
-      );
-      // Nobody hands to this session what one before has asked for.
-      place.stage = written === true && session === this.#session.id ? 'wanted' : 'free';
-      this.#look();
-    } catch (error) {
-      this.#tellOnce(place, 'could not be prepared', error);
-      place.warm = false;
-      place.stage = 'free';
-      this.#putOff(place);
-    }
-  }
-
-  async #handOver(place: Place): Promise<void> {
-    place.stage = 'releasing';
-    try {
-      await this.#options.host.release(place.group, place.partition);
-    } catch (error) {
-      this.#options.onProblem(`${place.group}/${place.partition} could not be released`, error);
-    }
-    await this.#giveBack(place);
-    place.stage = 'free';
-  }
-
-  async #lose(place: Place): Promise<void> {
-    place.stage = 'releasing';
-    try {
-      await this.#options.host.lose(place.group, place.partition);
-    } catch (error) {
-      this.#options.onProblem(`${place.group}/${place.partition} could not be let go`, error);
-    }
-    place.stage = 'free';
-  }
-
-  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session. */
-  async #giveBack(place: Place): Promise<void> {
-    const lease = this.#table.lease(place.group, place.partition);
-    if (lease === undefined || lease.value.session !== this.#session.id) return;
-    const entry = { ...lease.value, node: null, session: null };
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const written = await this.#table.write(leaseKey(place.group, place.partition), entry, lease.revision);
-      if (written !== null) return;
-    }
   }
 }
