@@ -429,7 +429,7 @@ export const PayoutDestination = object('PayoutDestination', {
 export const PayoutDestinationList = list('PayoutDestinationList', PayoutDestination);
 
 const errorCodes = Object.keys(ERROR_CODES) as ErrorCode[];
-export const ErrorReply = object('Error', {
+export const ErrorReply = object('ErrorReply', {
   error: fields({
     code: oneOf(errorCodes, 'ErrorCode', 'Branch on this.'),
     message: Type.String({ description: 'For people; must not be parsed.' }),

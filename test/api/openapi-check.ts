@@ -70,7 +70,7 @@ export function assertMatchesOpenApi(method: string, path: string, status: numbe
   if (operation === undefined) {
     // What no route matched: the error body is all there is to say.
     if (status !== 404 && status !== 405) throw new Error(`${method} ${bare} is not in the document`);
-    assertSchema('Error', { $ref: '#/components/schemas/Error' }, body);
+    assertSchema('ErrorReply', { $ref: '#/components/schemas/ErrorReply' }, body);
     return;
   }
   const where = `${method} ${template} ${status}`;

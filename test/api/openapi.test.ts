@@ -264,6 +264,11 @@ t.test('a time of a list is taken where the document says so, and nowhere else',
   }
 });
 
+t.test('no type that is made of the document hides one of the language', (t) => {
+  for (const name of Object.keys(openApi.components.schemas)) t.notOk(name in globalThis, name);
+  t.end();
+});
+
 t.test('the webhooks are the nine events, each with its body and headers', async (t) => {
   t.strictSame(Object.keys(openApi.webhooks), [
     'charge.successful',
