@@ -7,7 +7,7 @@ import { ERROR_CODES, type ErrorCode } from '../domain/error-code.ts';
 import type { EventType } from '../domain/webhook-message.ts';
 import * as examples from './examples.ts';
 import { JSON_TYPE, type Route, type Surface } from './route.ts';
-import { ErrorReply, eventSchema, IdempotencyKey } from './schemas.ts';
+import { ErrorReply, eventSchema, IdempotencyKey, pascalCase } from './schemas.ts';
 
 type Json = Record<string, unknown>;
 
@@ -314,7 +314,7 @@ function webhooksOf(components: Components): Record<string, Json> {
 function webhookOf(type: EventType, components: Components): Json {
   const [kind, outcome] = type.split('.');
   return {
-    operationId: `on_${kind}_${outcome}`,
+    operationId: `on${pascalCase(type)}`,
     tags: ['Webhooks'],
     summary: `A ${kind} is ${outcome === 'reversed' ? 'reversed' : `final: ${outcome}`}`,
     description:

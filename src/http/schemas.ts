@@ -457,8 +457,7 @@ const EVENT_OBJECTS = { charge: Charge, deposit: Deposit, payout: Payout, withdr
 /** `type`: e.g. "charge.successful", whose schema is `ChargeSuccessfulEvent`: many generators pass over `webhooks`. */
 export function eventSchema(type: string): TSchema {
   const [kind = ''] = type.split('.');
-  const title = `${type.split('.').map(capitalised).join('')}Event`;
-  return object(title, {
+  return object(`${pascalCase(type)}Event`, {
     id: idSchema('event', 'The same on every redelivery and replay. Prefix `evt_`.'),
     object: Type.Literal('event'),
     type: Type.Literal(type),
@@ -467,6 +466,7 @@ export function eventSchema(type: string): TSchema {
   });
 }
 
-function capitalised(word: string): string {
-  return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
+/** "ChargeSuccessful" of "charge.successful". */
+export function pascalCase(type: string): string {
+  return type.replaceAll(/(?:^|\.)(.)/g, (_, letter: string) => letter.toUpperCase());
 }

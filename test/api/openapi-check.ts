@@ -12,6 +12,7 @@ interface Parameter {
   readonly schema: object;
 }
 interface Operation {
+  readonly operationId: string;
   readonly parameters?: readonly Parameter[];
   readonly responses: Readonly<Record<string, OperationReply>>;
 }
@@ -37,6 +38,8 @@ export interface OpenApiDocument {
       string,
       {
         readonly post: {
+          readonly operationId: string;
+          readonly description: string;
           readonly parameters: readonly Parameter[];
           readonly requestBody: { content: Record<string, Media> };
         };

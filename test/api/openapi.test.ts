@@ -264,6 +264,15 @@ t.test('a time of a list is taken where the document says so, and nowhere else',
   }
 });
 
+t.test('operations, webhooks among them, have names that are spelled alike', (t) => {
+  const operations = [openApi.paths, openApi.webhooks].flatMap(Object.values).flatMap(Object.values);
+  const ids = operations.map(({ operationId }) => operationId);
+  t.equal(new Set(ids).size, ids.length);
+  t.ok(ids.includes('listCharges') && ids.includes('onChargeSuccessful'));
+  for (const id of ids) t.match(id, /^[a-z]+(?:[A-Z][a-z]+)+$/);
+  t.end();
+});
+
 t.test('no type that is made of the document hides one of the language', (t) => {
   for (const name of Object.keys(openApi.components.schemas)) t.notOk(name in globalThis, name);
   t.end();
