@@ -411,20 +411,30 @@ class Components {
 const OUR_FORMATS: readonly unknown[] = ['amount', 'cursor', 'moment'];
 
 /**
- * A schema without what is ours alone, and, where it has names and null or many types, with each type by itself: strict
- * validators refuse the other form, and of what generators make of it some does not compile or takes no number. What
- * has one value is a list of one name, too: a generator that does not know `const` tells no event from another by its type.
+ * A schema without what is ours alone, and, where it has names and null, an object or many types, with each type by itself:
+ * strict validators refuse the other form, and of what generators make of it some does not compile, takes no number or is
+ * never null. What has one value is a list of one name, too: a generator that does not know `const` tells no event from
+ * another by its type.
  */
 function asShown({ 'x-rule': _, ...schema }: Json): Json {
   if (OUR_FORMATS.includes(schema['format'])) delete schema['format'];
   if ('const' in schema) schema['enum'] = [schema['const']];
   const { type, enum: names, maxLength, title, description, ...rest } = schema;
-  if (!Array.isArray(type) || (type.length === 2 && names === undefined)) return schema;
-  assert(Object.keys(rest).length === 0, 'each of several types is shown with all that is said of it');
+  if (!Array.isArray(type)) return schema;
+  const isObject = type.includes('object');
+  if (type.length === 2 && names === undefined && !isObject) return schema;
+  assert(
+    isObject || Object.keys(rest).length === 0,
+    'each of several types is shown with all that is said of it',
+  );
   const ofText = {
     ...(Array.isArray(names) && { enum: names.filter((name) => name !== null) }),
     ...(maxLength !== undefined && { maxLength }),
   };
-  const anyOf = type.map((each: unknown) => ({ type: each, ...(each === 'string' && ofText) }));
+  const anyOf = type.map((each: unknown) => ({
+    type: each,
+    ...(each === 'string' && ofText),
+    ...(each === 'object' && rest),
+  }));
   return { ...(title !== undefined && { title }), ...(description !== undefined && { description }), anyOf };
 }
