@@ -19,13 +19,14 @@ import { run } from '../../bench/run.ts';
 import { sinceAt, startReceiver } from '../../bench/servers/start-receiver.ts';
 import { driveOn, portOf } from './bench-endpoint.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 t.test('an acknowledged id that is not there is told, and so is that there was none', async (t) => {
   const service = await startService();
   t.teardown(() => service.stop());
   const body = { amount: '1000', currency: 'UGX', msisdn: '256772000001', reference: 'kept' };
   const { body: charge } = await service.merchant('POST', '/v1/charges', { body });
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const [keysFile, idsFile] = [join(directory, 'keys'), join(directory, 'ids')];
   writeFileSync(keysFile, service.demo.secret_key);
   const { hostname, port } = new URL(service.demo.base_url);
@@ -314,7 +315,7 @@ t.test('the times of webhooks are of what was created when the warm-up was over'
 t.test('what runs is stopped, also where another cannot be', async (t) => {
   const command = parseCommand(['bare', '--form', 'smoke']);
   if (command.type !== 'run') throw new Error('it names a run');
-  const bench = new Bench(command.options, '.', t.testdir(), () => {});
+  const bench = new Bench(command.options, '.', temporaryDirectory(t), () => {});
   const directory = bench.directory();
   const receiver = bench.keep(await startReceiver(0));
   t.teardown(() => receiver.stop());

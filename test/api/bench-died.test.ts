@@ -13,6 +13,7 @@ import { startChild } from '../../bench/servers/child.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { until } from '../until.ts';
 import { driveOn, portOf } from './bench-endpoint.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** Before the load: how much it has made, until that stands still. */
 const ASKED_BEFORE = 2;
@@ -108,7 +109,7 @@ t.test('a child tells how it ended, and what it said last', async (t) => {
 const isRoot = process.getuid?.() === 0;
 
 t.test('a disk that takes no report', { skip: isRoot ? false : 'a report in /dev needs root' }, async (t) => {
-  const html = join(t.testdir(), 'report.html');
+  const html = join(temporaryDirectory(t), 'report.html');
   const args = ['bench/cli.ts', 'bare', '--form', 'smoke', '--json', '/dev/full', '--html', html];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   t.equal(status, 1);

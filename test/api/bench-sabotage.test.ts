@@ -20,6 +20,7 @@ import type { Work } from '../../bench/load/work.ts';
 import { operatorApi, type OperatorApi } from '../../bench/servers/operator-api.ts';
 import type { Service } from '../../bench/servers/start-service.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 interface Create {
   readonly headers: Record<string, string>;
@@ -99,7 +100,7 @@ async function failedChecks(
   await once(proxy, 'listening');
   t.teardown(() => proxy.close());
 
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const [keysFile, acknowledgedFile] = [join(directory, 'keys'), join(directory, 'acknowledged')];
   writeFileSync(keysFile, keys.join('\n'));
   const { port } = proxy.address() as AddressInfo;

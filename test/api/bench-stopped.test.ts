@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const READY_MS = 60_000;
 const END_MS = 30_000;
@@ -81,7 +82,7 @@ async function startBench(
   more: readonly string[] = [],
   heard = true,
 ) {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const args = ['bench/cli.ts', scenario, '--form', 'smoke', '--seconds', '60', ...more];
   const child = spawn(process.execPath, args, {
     env: { ...process.env, TMPDIR: directory },

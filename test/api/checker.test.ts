@@ -17,6 +17,7 @@ import { WriteAheadLog } from '../../wal/log.ts';
 import { BATCHES_A_BREATH } from '../../wal/tools/priority.ts';
 import type { Tip } from '../../wal/types.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 t.test('what cannot be checked is told in words, with status 2', async (t) => {
   const body = { reference: 'order-1', amount: '500', currency: 'UGX' };
@@ -476,7 +477,7 @@ t.test(
 );
 
 t.test('logs are read in many turns: a service beside them is not held up', async (t) => {
-  const directory = join(t.testdir(), 'long');
+  const directory = join(temporaryDirectory(t), 'long');
   const log = WriteAheadLog.open({
     directory,
     now: Date.now,
@@ -500,7 +501,7 @@ t.test('logs are read in many turns: a service beside them is not held up', asyn
 });
 
 t.test('logs of which nothing is compared are not called one', async (t) => {
-  const root = t.testdir();
+  const root = temporaryDirectory(t);
   const at = (name: string): string => join(root, name);
   const write = async (name: string, act: (log: WriteAheadLog) => Promise<void>): Promise<void> => {
     const onFailure = (error: Error): void => void t.fail(error.message);
@@ -567,7 +568,7 @@ t.test('logs of which nothing is compared are not called one', async (t) => {
 t.test(
   'a log that ends with an epoch that nobody else has is of the chain, unless that has records',
   async (t) => {
-    const root = t.testdir();
+    const root = temporaryDirectory(t);
     const [lost, went] = [join(root, 'lost'), join(root, 'went-on')];
     const write = async (directory: string, epoch: number, records: readonly string[]): Promise<void> => {
       const log = WriteAheadLog.open({

@@ -13,7 +13,6 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { partitionOf } from '../../src/bus/bus.ts';
@@ -29,6 +28,7 @@ import { runTool } from '../unit/wal/run-tool.ts';
 import { bodyOf, openMerchant } from './merchants.ts';
 import { mtnRoute } from './mtn-route.ts';
 import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ONE = { PARTITIONS: '1' };
 const OTHER_KEY = { ...ONE, MASTER_KEY: 'ab'.repeat(32) };
@@ -36,8 +36,7 @@ const PLACES = ['accounts', 'webhooks', 'platform'] as const;
 
 /** A stopped service's, in which a merchant has done something. */
 async function used(t: Test): Promise<string> {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryDirectory(t);
   const dataDir = join(directory, 'data');
   const service = await startService(ONE, dataDir);
   const merchant = await openMerchant(service);
@@ -161,8 +160,7 @@ t.test('a partition that is not in a log with records is begun on purpose alone'
 });
 
 t.test('what says fewer partitions than the log has is not its own', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryDirectory(t);
   const dataDir = join(directory, 'data');
   const two = await startService({ PARTITIONS: '2' }, dataDir);
   await two.stop();
@@ -325,8 +323,7 @@ t.test('where apps were connected under two keys, either goes on, says so, and n
 t.test(
   'a start on an empty directory, as where its volume is not mounted, is told from any other',
   async (t) => {
-    const dataDir = mkdtempSync(join(tmpdir(), 'daftari-'));
-    t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
+    const dataDir = temporaryDirectory(t);
     const lines: string[] = [];
     for (const begun of [1, 0]) {
       const service = await startService({ ...ONE, LOG_LEVEL: 'info' }, dataDir, (line) => lines.push(line));

@@ -10,6 +10,7 @@ import { createServer } from '../../src/http/server.ts';
 import { bodyOf, type Merchant, numberOf, openMerchant } from './merchants.ts';
 import { startExternal } from './rails-external.ts';
 import { type Answer, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const service = await startService();
 t.teardown(() => service.stop());
@@ -109,7 +110,7 @@ async function revokedWallet(merchant: Merchant): Promise<string> {
 
 /** A service whose file of routes leads to MTN alone. */
 async function whereAirtelIsNotServed(): Promise<Refused> {
-  const external = await startExternal(t.testdir());
+  const external = await startExternal(temporaryDirectory(t));
   const routes = JSON.parse(readFileSync(external.railsFile, 'utf8')) as { routes: { network: string }[] };
   const mtn = routes.routes.filter(({ network }) => network === 'MTN');
   writeFileSync(external.railsFile, JSON.stringify({ routes: mtn }));

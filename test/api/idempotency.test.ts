@@ -1,14 +1,12 @@
 // Part 4 of the specification, Idempotency-Key: a create may be sent any number of times, at once or over years of
 // restarts, and there is one object and one answer, byte for byte.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type ServiceProcess, startProcess } from '../crash/service-process.ts';
 import { bodyOf, numberOf, openMerchant } from './merchants.ts';
 import { assertMatchesOpenApi } from './openapi-check.ts';
 import { type Answer, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 // One partition: other accounts are in the same memory.
 const service = await startService({
@@ -232,18 +230,11 @@ async function untilSuccessful(call: Call, id: string): Promise<void> {
   );
 }
 
-/** Short, unlike t.testdir(): a data directory's path is bounded. */
-function directoryOf(t: Test): string {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return directory;
-}
-
 // Each has a service of its own, and mostly waits.
 t.jobs = 3;
 
 t.test('a restart: the cash-outs of the minute before it still count', async (t) => {
-  const dataDir = directoryOf(t);
+  const dataDir = temporaryDirectory(t);
   const limited = { ...ENVIRONMENT, CASH_OUT_PER_MINUTE: '4' };
   let running = await startService(limited, dataDir);
   const merchant = await openMerchant(running);
@@ -269,7 +260,7 @@ t.test('a restart: the cash-outs of the minute before it still count', async (t)
 });
 
 t.test('a restart: every replay is the first answer, byte for byte', async (t) => {
-  const dataDir = directoryOf(t);
+  const dataDir = temporaryDirectory(t);
   const callOf =
     (running: Awaited<ReturnType<typeof startService>>): Call =>
     (method, path, body, idempotencyKey) =>
@@ -289,11 +280,10 @@ t.test('a restart: every replay is the first answer, byte for byte', async (t) =
 });
 
 t.test('kill -9: the same, for what was in flight and for what has succeeded since', async (t) => {
-  const dataDir = directoryOf(t);
+  const dataDir = temporaryDirectory(t);
   let process = await startProcess(dataDir, PATIENT);
   t.teardown(async () => {
-    // What it has started ends with it: the processes of one that is killed are in its directory for a moment longer.
-    await process.end('SIGTERM');
+    await process.end('SIGKILL');
   });
   const others = await create(t, callTo(process), 1, CREATES.length);
   await process.end('SIGKILL');

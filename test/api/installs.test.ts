@@ -5,12 +5,13 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const root = join(import.meta.dirname, '../..');
 
 /** What `npm <command>` says in a clone where nothing is installed. */
 function fresh(t: Test, command: string, settings: Readonly<Record<string, string>>): string {
-  const clone = t.testdir();
+  const clone = temporaryDirectory(t);
   for (const name of ['.npm', '.npmrc', 'package.json', 'package-lock.json']) {
     cpSync(join(root, name), join(clone, name), { recursive: true });
   }

@@ -1,24 +1,20 @@
 // A machine's clock that is set back, by hand or by a start that put it forward for a while, stops nobody: requests are
 // taken, what is due falls due, and the times in the log never fall. Set forward, it takes nobody's time away.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const realNow = Date.now;
-const root = mkdtempSync(join(tmpdir(), 'daftari-clock-'));
-const dueRoot = mkdtempSync(join(tmpdir(), 'daftari-clock-due-'));
+const root = temporaryDirectory(t);
+const dueRoot = temporaryDirectory(t);
 t.teardown(() => {
   Date.now = realNow;
-  rmSync(root, { recursive: true });
-  rmSync(dueRoot, { recursive: true });
 });
 
 let aheadMs = 0;

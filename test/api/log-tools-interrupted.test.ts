@@ -1,7 +1,6 @@
 // `replay` and a rehearsal interrupted: what they make meanwhile, as large as the log or its views, is not left behind.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { waitFor, waitForValue } from '../../deploy/wait-for.ts';
@@ -12,9 +11,9 @@ import { walTools } from '../../wal/tools/all.ts';
 import { writeTransactions } from '../history.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-interrupted-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const data = join(root, 'data');
 const backup = join(root, 'backup');
 const CLI = join(import.meta.dirname, '../../wal/cli.ts');

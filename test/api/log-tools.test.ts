@@ -1,8 +1,7 @@
 // The log tools that know the money, on logs that the real service wrote: what they say of now is what the service answers,
 // what they say of then is what it answered then, and whatever is changed behind its back is found and shown.
 
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { decodeTransaction, encodeTransaction } from '../../actors/accounts/transaction-row.ts';
@@ -17,8 +16,9 @@ import { walTools } from '../../wal/tools/all.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { type Running, startService } from './start.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-log-tools-'));
+const root = temporaryDirectory(t);
 const data = join(root, 'data');
 const golden = join(import.meta.dirname, '..', 'golden', 'v1');
 const PARTITIONS = 4;
@@ -62,7 +62,6 @@ t.before(async () => {
 });
 t.teardown(async () => {
   await service.stop();
-  rmSync(root, { recursive: true });
 });
 
 /** A moment in which nothing happens: the records before it and after it have other times, by the service's own clock, which may

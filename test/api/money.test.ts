@@ -1,11 +1,9 @@
 // Money, as a merchant sees it: charges, deposits, payouts and withdrawals through the whole service, with the balances,
 // timelines and ledger entries that the specification promises for each.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const FROM_UGANDA = { currency: 'UGX', msisdn: '+256772000001' } as const;
 
@@ -300,8 +298,7 @@ void t.test('a charge that nobody answers expires, and one that is taken back is
 });
 
 void t.test('what falls due after a restart still happens', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-due-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = temporaryDirectory(t);
   const environment = { CHARGE_RELEASE_SECONDS: '3', CHARGE_EXPIRY_SECONDS: '6' };
   const before = await startService(environment, dataDir);
   const create = (msisdn: string) =>

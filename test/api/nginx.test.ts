@@ -16,6 +16,7 @@ import { withServers } from '../../deploy/server-path.ts';
 import { needs } from '../needs.ts';
 import { startService } from './start.ts';
 import { makeCertificate } from './webhooks-receiver.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nginx', 'nginx-light');
 
@@ -36,7 +37,7 @@ async function startNginx(
   upstreams: readonly string[],
   limits: [string, string][] = [],
 ): Promise<Proxy> {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const { key, cert } = await makeCertificate();
   writeFileSync(join(directory, 'cert.pem'), cert);
   writeFileSync(join(directory, 'key.pem'), key);

@@ -15,11 +15,12 @@ import { errorCodesOf } from '../../src/http/openapi.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
 import { CHARGE, startFront } from './front.ts';
 import { assertEventMatchesOpenApi, assertSchema, openApi } from './openapi-check.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
 t.test('a public linter finds nothing', async (t) => {
-  const file = join(t.testdir(), 'openapi.json');
+  const file = join(temporaryDirectory(t), 'openapi.json');
   writeFileSync(file, JSON.stringify(openApi, null, 1));
   const { stderr } = await promisify(execFile)(
     process.execPath,

@@ -1,8 +1,7 @@
 // The demo account: made once, whatever interrupts the making, and found again at every start.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
@@ -12,8 +11,9 @@ import type { OperatorContext } from '../../src/operator/context.ts';
 import { mtnRoute } from './mtn-route.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const dir = t.testdir();
+const dir = temporaryDirectory(t);
 const path = join(dir, 'demo.json');
 const urls = {
   baseUrl: 'http://127.0.0.1:1',
@@ -120,8 +120,7 @@ t.test('a start that is cut off, or cannot know, makes no second account', async
 });
 
 t.test('a demo that cannot be made keeps nothing else from being served', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-no-demo-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = temporaryDirectory(t);
   await (await startService({ DEMO: 'false' }, dataDir)).stop();
   const lines: string[] = [];
   // A disk that is short: changes are refused, reads are not.
@@ -159,7 +158,7 @@ t.test('the printed command is one that a shell reads as meant', async (t) => {
 });
 
 t.test('where money is real the keys are in the file alone, not on stdout', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const rails = join(directory, 'rails.json');
   const route = mtnRoute('http://127.0.0.1:1', { env: 'SECRET' });
   writeFileSync(rails, JSON.stringify({ routes: [route] }));

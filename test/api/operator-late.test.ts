@@ -8,8 +8,9 @@ import { LIMITS } from '../../src/limits.ts';
 import { askAccount } from '../../src/operator/context.ts';
 import { until } from '../until.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const directory = t.testdir();
+const directory = temporaryDirectory(t);
 let operator = await startOperator(directory);
 t.teardown(() => operator.stop());
 

@@ -1,8 +1,7 @@
 // What operators decide, as a merchant feels it: dashboard deposits, approvals, keys, switches; and the demo account and
 // metrics of the whole running service.
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -10,6 +9,7 @@ import { demoCurl } from '../../src/operator/demo.ts';
 import { until } from '../until.ts';
 import { startService } from './start.ts';
 import type { Answer, Running } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const FINAL = ['SUCCESSFUL', 'FAILED'];
 const DAY_MS = 86_400_000;
@@ -343,7 +343,7 @@ t.test('the printed command creates a charge when pasted', async (t) => {
 });
 
 t.test('a restart finds the demo account, and counts what was in flight', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-restart-'));
+  const dataDir = temporaryDirectory(t);
   const before = await startService({}, dataDir);
   const deposit = { ...WALLET, amount: '100000', reference: 'float' };
   const { body: funded } = await before.merchant('POST', '/v1/deposits', { body: deposit });
@@ -371,5 +371,4 @@ t.test('a restart finds the demo account, and counts what was in flight', async 
   t.ok(lines.includes('daftari_open_holds_amount{currency="UGX"} 5500'));
   t.ok(lines.includes('daftari_transactions_open{status="PENDING_PROVIDER"} 1'));
   await after.stop();
-  rmSync(dataDir, { recursive: true });
 });

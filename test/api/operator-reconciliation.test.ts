@@ -4,8 +4,9 @@ import t from 'tap';
 import { partitionOf, request } from '../../src/bus/bus.ts';
 import type { ReconciliationKind } from '../../src/domain/account-event.ts';
 import { startOperator } from './operator-harness.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const dir = t.testdir();
+const dir = temporaryDirectory(t);
 let operator = await startOperator(dir);
 t.teardown(() => operator.stop());
 

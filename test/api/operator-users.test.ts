@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { freshId } from '../../src/operator/context.ts';
 import { type Reply, startOperator } from './operator-harness.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const dir = t.testdir();
+const dir = temporaryDirectory(t);
 let operator = await startOperator(dir);
 t.teardown(() => operator.stop());
 

@@ -1,8 +1,7 @@
 // What operators can do: accounts, members, apps, wallets, and that every change is in the audit log without secrets.
 import { equal } from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Bus } from '../../src/bus/bus.ts';
@@ -15,8 +14,9 @@ import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import type { Test } from 'tap';
 import type { Reply } from './operator-harness.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const dir = t.testdir();
+const dir = temporaryDirectory(t);
 let operator = await startOperator(dir);
 t.teardown(() => operator.stop());
 
@@ -569,7 +569,7 @@ t.test('the OpenAPI document is there, and a public linter finds no error in it'
       t.equal(names.includes('Operator'), method !== 'get', `${operationId}: changes are audited`);
     }
   }
-  const dir = mkdtempSync(join(tmpdir(), 'daftari-openapi-'));
+  const dir = temporaryDirectory(t);
   const file = join(dir, 'operator.json');
   writeFileSync(file, JSON.stringify(body));
   const redocly = join(import.meta.dirname, '../../node_modules/.bin/redocly');
@@ -577,7 +577,6 @@ t.test('the OpenAPI document is there, and a public linter finds no error in it'
     encoding: 'utf8',
     env: { ...process.env, REDOCLY_TELEMETRY: 'off' },
   });
-  rmSync(dir, { recursive: true });
   const { problems } = JSON.parse(linted.stdout) as { problems: { severity: string; message: string }[] };
   t.strictSame(
     problems.filter(({ severity }) => severity === 'error').map(({ message }) => message),

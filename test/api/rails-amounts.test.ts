@@ -14,6 +14,7 @@ import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
 import { randomFrom, seedOf } from '../seed.ts';
 import { outcomeOf, startRails, transactionOf } from './rails-setup.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const rails = await startRails({ approveAfterMs: 5 });
 t.teardown(() => rails.stop());
@@ -25,7 +26,7 @@ async function railOf(t: Test, market: object, route: object): Promise<Rail> {
     currency: 'KES',
     ...market,
   });
-  const path = join(t.testdir(), 'rails.json');
+  const path = join(temporaryDirectory(t), 'rails.json');
   const airtel = {
     id: 'airtel_ke',
     country: 'KE',

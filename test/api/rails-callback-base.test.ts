@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { startExternal } from './rails-external.ts';
 import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 interface Proxy {
   /** For CALLBACK_BASE_URL. */
@@ -60,7 +61,7 @@ async function isPaid(service: Running, msisdn: string): Promise<string> {
 }
 
 t.test('a process that serves alone, with a file of routes', async (t) => {
-  const external = await startExternal(t.testdir());
+  const external = await startExternal(temporaryDirectory(t));
   t.teardown(() => external.simulator.close());
   const proxy = await startProxy(t, '127.0.0.1');
   const service = await startService({ RAILS: external.railsFile, CALLBACK_BASE_URL: proxy.baseUrl });

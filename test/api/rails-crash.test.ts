@@ -1,15 +1,13 @@
 // The service dies (SIGKILL) between log and submit, between submit and answer, between answer and outcome, and at
 // random under load, and starts again over the same data with the same provider. Every acknowledged transaction comes to
 // its end, the provider was paid once for each, and both books agree.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type ServiceProcess, startProcess } from '../crash/service-process.ts';
 import { until } from '../until.ts';
 import { type External, startExternal } from './rails-external.ts';
 import { randomFrom, seedOf } from '../seed.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SETTINGS = { PROVIDER_ANSWER_WAIT_MS: '50', LOG_LEVEL: 'info' };
 const NETWORKS = [
@@ -115,13 +113,12 @@ async function topUp(t: Test, service: ServiceProcess): Promise<void> {
 t.jobs = 4;
 
 t.test('killed between log and submit, submit and answer, answer and outcome', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  const directory = temporaryDirectory(t);
   const external = await startExternal(directory, { speed: 1 });
   let service = await start(`${directory}/data`, external);
   t.teardown(async () => {
     await service.end('SIGKILL');
     await external.simulator.close();
-    rmSync(directory, { recursive: true });
   });
   await topUp(t, service);
 
@@ -157,13 +154,12 @@ t.test('killed between log and submit, submit and answer, answer and outcome', a
 });
 
 t.test('away for longer than customers are waited for: who approved meanwhile has paid', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  const directory = temporaryDirectory(t);
   const external = await startExternal(directory, { approveAfterMs: 1_000, speed: 1 });
   let service = await start(`${directory}/data`, external);
   t.teardown(async () => {
     await service.end('SIGKILL');
     await external.simulator.close();
-    rmSync(directory, { recursive: true });
   });
   const ids: string[] = [];
   for (const [, prefix] of NETWORKS) {
@@ -185,7 +181,7 @@ t.test('away for longer than customers are waited for: who approved meanwhile ha
 });
 
 t.test('killed at random moments under load', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  const directory = temporaryDirectory(t);
   const external = await startExternal(directory);
   const seed = seedOf(t);
   const random = randomFrom(seed);
@@ -193,7 +189,6 @@ t.test('killed at random moments under load', async (t) => {
   t.teardown(async () => {
     await service.end('SIGKILL');
     await external.simulator.close();
-    rmSync(directory, { recursive: true });
   });
   await topUp(t, service);
 
@@ -228,12 +223,11 @@ t.test('killed at random moments under load', async (t) => {
 });
 
 t.test('the built-in simulator starts anew with the service, and what it forgot is sent again', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  const directory = temporaryDirectory(t);
   const settings = { ...SETTINGS, RAILS: 'simulator' };
   let service = await startProcess(directory, settings);
   t.teardown(async () => {
     await service.end('SIGKILL');
-    rmSync(directory, { recursive: true });
   });
   await topUp(t, service);
   await service.end('SIGTERM');

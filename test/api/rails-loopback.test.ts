@@ -14,6 +14,7 @@ import { LoopbackRail } from '../../src/rails/loopback.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { Storage } from '../../src/storage/storage.ts';
 import { DrivenClock } from '../unit/pollers-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const APPROVE_AFTER_MS = 1_500;
 const ANSWER_WAIT_MS = 3_000;
@@ -259,7 +260,7 @@ const PAYOUTS: readonly Row[] = [
 ];
 
 t.test('every number, collecting and sending', async (t) => {
-  const service = await new Service(t.testdir()).start();
+  const service = await new Service(temporaryDirectory(t)).start();
   const funding = service.create('CreateDeposit', 68, '1000000');
   await service.advance(200);
   t.equal((await funding).status, 'SUCCESSFUL');
@@ -319,7 +320,7 @@ t.test('every number, collecting and sending', async (t) => {
 });
 
 t.test('loopback forgets at a restart: the same references again, and all ends well', async (t) => {
-  const service = await new Service(t.testdir()).start();
+  const service = await new Service(temporaryDirectory(t)).start();
   const creates = [10, 65, 67, 51].map((digits) => service.create('CreateCharge', digits));
   await service.advance(500);
   const charges = await Promise.all(creates);
@@ -337,7 +338,7 @@ t.test('loopback forgets at a restart: the same references again, and all ends w
 t.test(
   'a callback long after the end raises nothing; one about what never was is an item, once',
   async (t) => {
-    const service = await new Service(t.testdir()).start();
+    const service = await new Service(temporaryDirectory(t)).start();
     const create = service.create('CreateCharge', 68);
     await service.advance(200);
     const { id } = await create;

@@ -3,8 +3,9 @@
 import t, { type Test } from 'tap';
 import { type External, startExternal } from './rails-external.ts';
 import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const external = await startExternal(t.testdir(), { speed: 20 });
+const external = await startExternal(temporaryDirectory(t), { speed: 20 });
 t.teardown(() => external.simulator.close());
 const service = await startService({
   RAILS: external.railsFile,

@@ -12,8 +12,9 @@ import { runTool, type ToolRun } from '../unit/wal/run-tool.ts';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const directory = t.testdir();
+const directory = temporaryDirectory(t);
 const external = await startExternal(directory);
 t.teardown(() => external.simulator.close());
 

@@ -10,10 +10,11 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const runbook = readFileSync(join(import.meta.dirname, '../../deploy/README.md'), 'utf8');
 
-const external = await startExternal(t.testdir(), { speed: 20 });
+const external = await startExternal(temporaryDirectory(t), { speed: 20 });
 t.teardown(() => external.simulator.close());
 const gateway = createServer((request, response) => {
   const chunks: Buffer[] = [];

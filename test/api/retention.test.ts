@@ -1,9 +1,6 @@
 // Idempotency keys are kept 30 days, by the clock and by what was created since, and as long as what was created is not final: until
 // then a repetition is answered from the first time, afterwards it is new.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
@@ -13,6 +10,7 @@ import { Storage } from '../../src/storage/storage.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ACCOUNT = 'acc_01JD5Z00000000000000000000';
 const START = 1_700_000_000_000;
@@ -21,7 +19,7 @@ const DAY_MS = 86_400_000;
 
 /** A live account, whose time is the test's. */
 async function merchant(t: Test) {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-retention-'));
+  const directory = temporaryDirectory(t);
   let now = START;
   const storage = new Storage({
     directory,
@@ -43,7 +41,6 @@ async function merchant(t: Test) {
   const close = (): Promise<void> => (closed ??= storage.close());
   t.teardown(async () => {
     await close();
-    rmSync(directory, { recursive: true });
   });
   await storage.openPartition('accounts', 0, { epoch: 1, replica: null, onFenced: null });
   const ticking = setInterval(() => {

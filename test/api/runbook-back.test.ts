@@ -2,19 +2,18 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { openMerchant } from './merchants.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const repository = join(import.meta.dirname, '../..');
 const runbook = readFileSync(join(repository, 'deploy/README.md'), 'utf8');
-const root = mkdtempSync(join(tmpdir(), 'runbook-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const hasJq = spawnSync('jq', ['--version']).status === 0;
 
 /** The lines of the runbook's day that have the word, as one pastes them. */

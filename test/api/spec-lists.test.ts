@@ -1,21 +1,16 @@
 // Part 4 of the specification, the lists: every filter of each, alone and with others, against a plain scan of what was
 // created; bounds and defaults; order; pages walked to their end; what a list refuses.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { bodyOf, type Currency, type Merchant, numberOf, NUMBERS, openMerchant } from './merchants.ts';
 import { startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 // One partition: what is of another account is in the same memory and the same tables.
 const ENVIRONMENT = { PARTITIONS: '1', CASH_OUT_PER_MINUTE: '1000', WALLET_COOLING_OFF_SECONDS: '1' };
-const dataDir = mkdtempSync(join(tmpdir(), 'daftari-'));
+const dataDir = temporaryDirectory(t);
 let service = await startService(ENVIRONMENT, dataDir);
-t.teardown(async () => {
-  await service.stop();
-  rmSync(dataDir, { recursive: true });
-});
+t.teardown(() => service.stop());
 
 const LISTS = ['/v1/charges', '/v1/payouts', '/v1/transactions'] as const;
 type Row = Readonly<Record<string, any>>;

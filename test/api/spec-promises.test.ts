@@ -1,18 +1,12 @@
 // What the service promises about every call, whatever it is: nothing secret leaves it or lies about in its files, log lines
 // name their request, a stop loses nothing that was answered, and what was refused was not created.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { bodyOf, numberOf, openMerchant } from './merchants.ts';
 import { startService } from './start.ts';
-
-function directoryOf(t: Test): string {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return directory;
-}
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 function bytesOf(directory: string): Buffer {
   const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((entry) =>
@@ -22,7 +16,7 @@ function bytesOf(directory: string): Buffer {
 }
 
 t.test('keys and signing secrets are in no file and no log line; full numbers in no log line', async (t) => {
-  const dataDir = directoryOf(t);
+  const dataDir = temporaryDirectory(t);
   const lines: string[] = [];
   const environment = { LOG_LEVEL: 'trace', DEMO: 'true', WALLET_COOLING_OFF_SECONDS: '1' };
   const service = await startService(environment, dataDir, (line) => lines.push(line));
@@ -84,7 +78,7 @@ t.test('log lines of a request have its Request-Id', async (t) => {
 t.test(
   'a stop under load: what was answered 201 is there afterwards, once, and nothing else but what was cut off',
   async (t) => {
-    const dataDir = directoryOf(t);
+    const dataDir = temporaryDirectory(t);
     let service = await startService({}, dataDir);
     const created = new Map<string, string>();
     const refused: string[] = [];

@@ -1,7 +1,7 @@
 // Starts the real service in this process, on free ports and in a directory of its own, and gives a merchant's and an
 // operator's view of it. Everything goes over real sockets.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readConfig } from '../../src/config.ts';
@@ -15,6 +15,7 @@ import {
   assertMatchesOperatorApi,
   type OpenApiDocument,
 } from './openapi-check.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 export interface Answer {
   readonly status: number;
@@ -100,7 +101,7 @@ export async function startService(
     until,
     async stop() {
       await service.stop();
-      if (dataDir === null) rmSync(directory, { recursive: true });
+      if (dataDir === null) await removeDirectory(directory);
     },
   };
 }

@@ -1,8 +1,8 @@
 // A start over a long log whose views are gone: they are made by as many threads as are worth it, it says so, also where that is
 // one, and every balance is what it was.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { linesOf } from '../../bench/load/work.ts';
@@ -10,14 +10,14 @@ import { parseApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { writeTransactions } from '../history.ts';
 import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ACCOUNTS = 8;
 /** A transaction has three records and more. */
 const transactionsOf = (threads: number): number =>
   Math.ceil((threads * LIMITS.catchUpRecordsPerThreadMin) / 3) + 1_000;
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-views-gone-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 
 /** A log of many transactions, with its views. Returns the keys of its accounts, and how many records it has. */
 async function write(dataDir: string, partitions: number, transactions: number) {

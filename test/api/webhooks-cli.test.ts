@@ -22,6 +22,7 @@ import { until } from '../until.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const root = new URL('../../', import.meta.url);
 
@@ -65,7 +66,7 @@ function clientOf(demo: Demo): ServiceClient {
   });
 }
 
-const directory = t.testdir();
+const directory = temporaryDirectory(t);
 const [port, operatorPort, simulatorPort] = await freePorts(3);
 const env = {
   DATA_DIR: directory,
@@ -327,7 +328,7 @@ void t.test('a key that is none, and an address of something else, are told in w
     ],
   ] as const) {
     const child = start('actors/webhooks/cli.ts', ['trigger', 'charge.failed', ...args], {
-      DATA_DIR: t.testdir(),
+      DATA_DIR: temporaryDirectory(t),
       BASE_URL: `http://127.0.0.1:${page.port}`,
       ...env,
     });

@@ -12,12 +12,17 @@ import { until } from '../until.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';
 import { accountIdOf, SIGNING_SECRET, WebhookService } from './webhooks-service.ts';
 import type { ServiceOptions } from './webhooks-service.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const certificate = await makeCertificate();
 const ACCOUNT = accountIdOf(1);
 
 async function start(t: Test, options: Partial<ServiceOptions> = {}): Promise<WebhookService> {
-  const service = await WebhookService.start({ directory: t.testdir(), ca: certificate.cert, ...options });
+  const service = await WebhookService.start({
+    directory: temporaryDirectory(t),
+    ca: certificate.cert,
+    ...options,
+  });
   t.teardown(() => service.stop());
   return service;
 }
@@ -297,7 +302,7 @@ const otherKey = (): never => {
 
 /** A service that cannot read the secrets it signs with, and two deliveries that nobody sent: of one an attempt was made before. */
 async function unsigned(t: Test) {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   let passedMs = 0;
   const pass = (ms: number): void => void (passedMs += ms);
   const clock = (): number => Date.now() + passedMs;
@@ -487,7 +492,7 @@ void t.test('what nobody hears any more is cancelled many at a time', async (t) 
   let passedMs = 0;
   let [atOnce, atOnceMost] = [0, 0];
   const options = {
-    directory: t.testdir(),
+    directory: temporaryDirectory(t),
     ca: certificate.cert,
     retryMs: [3_600_000],
     clock: () => Date.now() + passedMs,
@@ -563,7 +568,7 @@ void t.test(
 void t.test(
   'a restart goes on where it was: due retries, history, cursor; with and without a checkpoint',
   async (t) => {
-    const directory = t.testdir();
+    const directory = temporaryDirectory(t);
     const receiver = await listen(t);
     receiver.answer = (_request, response) => response.writeHead(500).end();
     let passedMs = 0;

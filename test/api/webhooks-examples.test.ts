@@ -5,7 +5,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,6 +15,7 @@ import { freePort } from '../../deploy/free-ports.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import type { SendRequest } from '../../actors/webhooks/sender.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const readme = readFileSync(new URL('../../actors/webhooks/README.md', import.meta.url), 'utf8');
 
@@ -115,8 +116,7 @@ interface Running {
 async function start(t: Test, { fence, file, run }: Language, secret: string): Promise<Running> {
   const code = new RegExp(`^\`\`\`${fence}\\n(.*?)^\`\`\`$`, 'ms').exec(readme)?.[1];
   t.ok(code, 'is in the README');
-  const directory = t.testdir({});
-  mkdirSync(directory, { recursive: true });
+  const directory = temporaryDirectory(t);
   const path = join(directory, file);
   writeFileSync(path, code ?? '');
   const port = await freePort();

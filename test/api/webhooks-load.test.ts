@@ -14,6 +14,7 @@ import type { LoadReport } from './webhooks-receiver-process.ts';
 import { until } from '../until.ts';
 import { makeCertificate } from './webhooks-receiver.ts';
 import { accountIdOf, WebhookService } from './webhooks-service.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const isFull = process.env['LOAD'] === 'full';
 const ENDPOINTS = isFull ? 1_000 : 200;
@@ -45,7 +46,7 @@ const percentile = (sorted: readonly number[], part: number): number =>
 void t.test(`a fifth of ${ENDPOINTS} endpoints hang: healthy ones hear all the same`, async (t) => {
   const { process: child, port } = await receivers(t);
   const service = await WebhookService.start({
-    directory: t.testdir(),
+    directory: temporaryDirectory(t),
     ca: certificate.cert,
     partitions: 4,
     ...(isFull ? {} : { attemptMs: HANGING_MS }),
@@ -87,7 +88,7 @@ void t.test(`a fifth of ${ENDPOINTS} endpoints hang: healthy ones hear all the s
 void t.test('a backlog to healthy endpoints drains, each event once', async (t) => {
   const { process: child, port } = await receivers(t);
   const options = {
-    directory: t.testdir(),
+    directory: temporaryDirectory(t),
     ca: certificate.cert,
     partitions: 4,
     delivers: false,

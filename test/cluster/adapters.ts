@@ -1,6 +1,6 @@
 // What the adapter tests share: links to real servers, a routing table set by hand, a log in a temporary directory.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
@@ -16,6 +16,7 @@ import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
   return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);
@@ -123,7 +124,7 @@ export function temporaryLog(): TemporaryLog {
     async remove() {
       await log.close();
       await views.close();
-      rmSync(directory, { recursive: true, force: true });
+      await removeDirectory(directory);
     },
   };
 }

@@ -1,7 +1,6 @@
 // The clocks of the machines are moved while a cluster runs: its nodes go by time without steps, and each partition by its
 // own. Set back, nothing waits until they have caught up; set forward, nothing falls due early.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
@@ -9,6 +8,7 @@ import { Cluster } from './cluster.ts';
 import { makeAccounts } from './load.ts';
 import { needs } from '../needs.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -18,8 +18,7 @@ const PAYS = '256772000001';
 /** The provider never answers. */
 const SILENT = '256772000065';
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-moved-clock-'));
-t.teardown(() => rmSync(directory, { recursive: true }));
+const directory = temporaryDirectory(t);
 
 class MovedCluster {
   readonly cluster: Cluster;

@@ -1,6 +1,6 @@
 // A real cluster for a test: nats-servers, fronts, ledgers, pollers and webhooks as processes, with callers and a checker.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkJournal } from '../../deploy/journal-check.ts';
@@ -9,7 +9,6 @@ import { checkReplicas } from '../../deploy/log-comparison.ts';
 import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
-import { waitFor } from '../../deploy/wait-for.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
 import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { LogReader } from '../../wal/log-reader.ts';
@@ -18,6 +17,7 @@ import { ViewStore } from '../../wal/views.ts';
 import { link } from './adapters.ts';
 import { Load, makeAccounts } from './load.ts';
 import type { Account, LoadReport } from './load.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 export interface ClusterShape {
   readonly natsServers: 1 | 3;
@@ -182,7 +182,7 @@ export class Cluster {
     }
     await Promise.all(this.nodes.map((node) => node.exited()));
     await this.nats.stop();
-    if (!keepDirectory) await waitFor('its directory is gone', 10_000, () => isRemoved(this.directory));
+    if (!keepDirectory) await removeDirectory(this.directory);
   }
 
   /** The test ended before its load did: it has failed. */
@@ -194,17 +194,6 @@ export class Cluster {
         `${node.name}, ${node.exitStatus() ?? 'running'}:\n${complaints.slice(-COMPLAINTS_MAX).join('\n')}\n`,
       );
     }
-  }
-}
-
-/** What a killed node has started to read its log ends by itself, a moment later, and may make its directory anew meanwhile. */
-function isRemoved(directory: string): boolean {
-  try {
-    rmSync(directory, { recursive: true, force: true });
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error;
-    return false;
   }
 }
 

@@ -15,6 +15,7 @@ import { aliveIn, markOf, ownMark } from '../../wal/process-mark.ts';
 import { WriterLock } from '../../wal/writer-lock.ts';
 import { needs } from '../needs.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -28,7 +29,7 @@ interface ClusterFile {
 
 // A short title: it is part of the directory's name, and a data directory has a longest one.
 t.test('by its commands', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const env = { ...ENVIRONMENT, CLUSTER_DIR: directory, PARTITIONS: '4' };
   const file = (): ClusterFile => JSON.parse(readFileSync(join(directory, 'cluster.json'), 'utf8')) as never;
   const say = async (...words: string[]): Promise<string> => {
@@ -157,7 +158,7 @@ t.test('by its commands', async (t) => {
 
 t.test('nothing is done of what is not understood to its end', async (t) => {
   // Nobody listens there: whoever tried would wait, and say so.
-  const env = { ...ENVIRONMENT, CLUSTER_DIR: t.testdir(), NATS_URL: 'nats://127.0.0.1:9' };
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: temporaryDirectory(t), NATS_URL: 'nats://127.0.0.1:9' };
   const ask = (...words: string[]) =>
     promisify(execFile)(process.execPath, [PROGRAM, ...words], { env, timeout: 20_000 })
       .then(({ stdout, stderr }) => ({ code: 0, stdout, stderr }))
@@ -256,7 +257,7 @@ t.test('what a cluster that was killed had started is told, and how to end it', 
 });
 
 t.test('of two that start at once one is refused', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const lock = WriterLock.take(directory);
   t.teardown(() => lock.release());
   const env = { ...ENVIRONMENT, CLUSTER_DIR: directory };

@@ -3,8 +3,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { nkeys } from 'nats';
@@ -28,6 +27,7 @@ import { link, RoutesByHand } from './adapters.ts';
 import { done, repeatable } from './bus-driven.ts';
 import { needs } from '../needs.ts';
 import { until } from '../until.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -44,7 +44,7 @@ function frontWith(password: string, permissions = ''): string {
 }
 
 async function startGuarded(t: Test, password: string): Promise<GuardedServer> {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-connection-'));
+  const directory = temporaryDirectory(t);
   const file = join(directory, 'server.conf');
   const address = `127.0.0.1:${await freePort()}`;
   const write = (users: string): void =>
@@ -55,7 +55,6 @@ async function startGuarded(t: Test, password: string): Promise<GuardedServer> {
     const exited = once(child, 'exit');
     child.kill('SIGKILL');
     await exited;
-    rmSync(directory, { recursive: true, force: true });
   });
   // Whoever comes later finds it.
   await (await link(`nats://front:${password}@${address}`, 'first')).close();
@@ -208,8 +207,7 @@ t.test('a server without TLS is told no password by who was given a tls:// URL',
 
 t.test('a node that NATS will not take says so in a line, with the settings to look at', async (t) => {
   const server = await startGuarded(t, 'right');
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-refused-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryDirectory(t);
   const settings = { directory, operatorToken: 'an-operator-token', masterKey: '5e'.repeat(32) };
   const said = async (name: string, natsUrl: string, more: Record<string, string> = {}): Promise<string> => {
     const node = await startNode({ ...settings, natsUrl }, name, 'front', more);

@@ -8,6 +8,7 @@ import { waitFor } from '../../deploy/wait-for.ts';
 import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -33,7 +34,7 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   const lost = cluster.node('ledger1');
   lost.signal('SIGKILL');
   await lost.exited();
-  rmSync(lost.dataDir, { recursive: true });
+  await removeDirectory(lost.dataDir);
   const empty = await cluster.add('ledger1', 'ledger');
   await untilReady([empty]);
   // Nobody else is left to ask: what it says of the past is from the snapshot.

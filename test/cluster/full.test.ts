@@ -1,8 +1,7 @@
 // NATS's account has no room for a log: nothing is acknowledged, it is said why, and with room everything goes on by itself,
 // although nats-server has taken out of the stream again what did not fit, and left places there that are empty; out of the bucket
 // of leases it has taken with it what stood there before.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
@@ -19,10 +18,11 @@ import type { WriteAheadLog } from '../../wal/log.ts';
 import { emptyTip } from '../../wal/batch.ts';
 import { link, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-nats-full-'));
+const directory = temporaryDirectory(t);
 const limit = (mebibytes: number): string => `max_file: ${mebibytes}MB, max_streams: -1`;
 const servers = await startNatsServers({
   directory,
@@ -34,7 +34,6 @@ t.teardown(async () => {
   publisher.close();
   await nats.close();
   await servers.stop();
-  rmSync(directory, { recursive: true });
 });
 
 function giveRoom(mebibytes: number): void {

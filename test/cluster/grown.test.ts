@@ -1,7 +1,6 @@
 // A service that ran alone becomes a cluster: its log is put into streams that are new, its machine goes on as the first node, and an
 // empty one joins. What it had acknowledged is there once, under the same keys.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type ClusterSettings, startNode, untilReady } from '../../deploy/cluster-processes.ts';
@@ -10,6 +9,7 @@ import { waitFor } from '../../deploy/wait-for.ts';
 import { type Answer, answerTo, get, startProcess } from '../crash/service-process.ts';
 import { putBackLogs } from './put-back-logs.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -18,8 +18,7 @@ const charge = (n: number): string =>
   JSON.stringify({ amount: '5000', currency: 'UGX', msisdn: '+256772123400', reference: `grown-${n}` });
 
 t.test('a service that ran alone goes on as the first node of a cluster', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-grown-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const dataDir = join(directory, 'node1', 'data');
   const partitions = { PARTITIONS: '4' };
   const alone = await startProcess(dataDir, partitions);

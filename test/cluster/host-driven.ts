@@ -1,7 +1,5 @@
 // The part of a node that serves partitions, over a real nats-server and a log on the disk, without leases: who has what is said by hand.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
@@ -19,6 +17,7 @@ import type { Storage } from '../../src/storage/storage.ts';
 import { WrittenLogs } from '../../src/cluster/written-logs.ts';
 import { openStorage } from '../unit/storage-driven.ts';
 import { startNats } from './adapters.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 export interface Hosting {
   readonly host: ClusterHost;
@@ -50,8 +49,7 @@ export interface HostServers {
 
 /** Until `t` ends; fails it when a host is fenced that does not expect it. */
 export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Promise<HostServers> {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-host-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const { servers, nats, publisher } = await startNats(t, join(directory, 'nats'));
   const fail = (error: Error): void => void t.fail(error.message);
   const nobodyElse = (): void => fail(new Error('nobody else writes'));

@@ -1,7 +1,6 @@
 // What is fixed when a cluster is created: whoever comes later agrees or is refused, and of those who come first at once one
 // decides. An account's partition would otherwise differ by who is asked.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNode } from '../../deploy/cluster-processes.ts';
@@ -15,6 +14,7 @@ import { WriteFormat } from '../../src/nats/write-format.ts';
 import { link, made } from './adapters.ts';
 import { Cluster, TOGETHER } from './cluster.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -114,7 +114,7 @@ t.test('a server that is away for a moment is asked again', async (t) => {
 
 t.test('a node that cannot join yet says why while it waits', async (t) => {
   const single = await startNatsServers();
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-identity-'));
+  const directory = temporaryDirectory(t);
   const secrets = { operatorToken: 'an-operator-token', masterKey: '5e'.repeat(32) };
   const settings = { natsUrl: single.url, directory, ...secrets };
   const nodes = await Promise.all([
@@ -125,7 +125,6 @@ t.test('a node that cannot join yet says why while it waits', async (t) => {
     for (const node of nodes) node.signal('SIGKILL');
     await Promise.all(nodes.map((node) => node.exited()));
     await single.stop();
-    rmSync(directory, { recursive: true, force: true });
   });
   const [ledger, front] = nodes.map(
     ({ logFile }) =>

@@ -14,6 +14,7 @@ import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_BUCKET, LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link, startNats } from './adapters.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -174,7 +175,7 @@ t.test('what is left of an entry that was removed may be purged, too', async (t)
 });
 
 t.test('where the disk of NATS has forgotten what it wrote last, it is written again', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const stored = join(directory, 'n1', 'jetstream');
   const forgetful = await startNatsServers({ directory });
   const ledger = await link(forgetful.url, 'ledger');

@@ -1,9 +1,8 @@
 // What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full or does not answer.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
@@ -15,6 +14,7 @@ import { Cluster, SMALL } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
 import { hangDisk, traced } from '../tracer.ts';
+import { removeDirectory, temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -72,7 +72,7 @@ t.test('beside a machine that stays', async (t) => {
     await waitFor('creates are answered', 60_000, () => load.answered > 300);
     lost.signal('SIGKILL');
     await lost.exited();
-    rmSync(lost.dataDir, { recursive: true });
+    await removeDirectory(lost.dataDir);
     await addOwner(cluster, OTHER);
     const before = load.answered;
     await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
@@ -158,13 +158,10 @@ t.test('with REPLICATION=async', async (t) => {
   });
 });
 
-const smallDisks = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'daftari-small-disk-')));
+const smallDisks = [1, 2].map(() => temporaryDirectory(t));
 const canMount = smallDisks.every((directory) => mountSmallDisk(directory, 96));
 t.teardown(() => {
-  for (const directory of smallDisks) {
-    spawnSync('umount', ['-l', directory]);
-    rmSync(directory, { recursive: true });
-  }
+  for (const directory of smallDisks) spawnSync('umount', ['-l', directory]);
 });
 const onSmallDisks = { skip: canMount ? false : 'mounting a small file system needs root' };
 

@@ -1,6 +1,5 @@
 // A log that is put back to a stream that was lost: each batch in its place, the latest log and no other, nothing half.
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -17,12 +16,12 @@ import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link, startNats } from './adapters.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
 const { servers, nats, publisher } = await startNats(t);
-const root = mkdtempSync(join(tmpdir(), 'daftari-put-back-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 
 const GROUP = 'accounts';
 let partitions = 0;

@@ -1,8 +1,7 @@
 // The example configuration of nats-server: TLS, a user per role, and a front that can write to no stream.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { generate } from 'selfsigned';
 import t from 'tap';
@@ -15,10 +14,11 @@ import type { NatsLink } from '../../src/nats/connection.ts';
 import { makeAccounts } from './load.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-security-'));
+const directory = temporaryDirectory(t);
 const passwords = {
   FRONT_PASSWORD: 'front-secret',
   // As nats.conf says: one that it would take for a number otherwise.
@@ -39,7 +39,6 @@ t.teardown(async () => {
     // It writes to its directory until then.
     await exited;
   }
-  rmSync(directory, { recursive: true, force: true });
 });
 
 async function startServer(): Promise<ReturnType<typeof spawn>> {

@@ -1,5 +1,5 @@
 // Owners save snapshots by themselves as their logs grow, and a machine that begins with nothing begins with them.
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
@@ -8,6 +8,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -51,7 +52,7 @@ t.test('an empty machine begins with what the schedule has saved', async (t) => 
   const lost = cluster.node('ledger1');
   lost.signal('SIGKILL');
   await lost.exited();
-  rmSync(lost.dataDir, { recursive: true });
+  await removeDirectory(lost.dataDir);
   const empty = await cluster.add('ledger1', 'ledger');
   await untilReady([empty]);
   // Nobody else is left to ask: what it says of the past is from the snapshots.

@@ -1,7 +1,6 @@
 // What trimming leaves in a stream, to the batch: what an empty machine looks at before its snapshot, what webhooks have still to
 // read, and all that the archive does not prove to have.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
@@ -19,17 +18,15 @@ import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link, startNats, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
 const { servers, nats, replica } = await startNats(t);
 const machine = temporaryLog();
 const snapshots = new Snapshots({ link: nats, log: machine.log, views: machine.views, replicas: 1 });
-const archives = mkdtempSync(join(tmpdir(), 'daftari-archives-'));
-t.teardown(async () => {
-  await machine.remove();
-  rmSync(archives, { recursive: true });
-});
+const archives = temporaryDirectory(t);
+t.teardown(() => machine.remove());
 
 async function opened(group: GroupName, partition: number): Promise<PartitionLog> {
   await ensureLogStream(nats.manager, group, partition, 1);

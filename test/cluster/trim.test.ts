@@ -19,6 +19,7 @@ import { link } from './adapters.ts';
 import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
 import { makeAccounts } from './load.ts';
 import { needs } from '../needs.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -133,7 +134,7 @@ t.test('the cluster goes on from what is left', async (t) => {
   });
 
   await t.test('so does an empty machine', async (t) => {
-    rmSync(leaving.dataDir, { recursive: true });
+    await removeDirectory(leaving.dataDir);
     const empty = await cluster.add('ledger1', 'ledger');
     await untilReady([empty]);
     const more = cluster.load(8, 50);

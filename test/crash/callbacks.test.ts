@@ -5,6 +5,7 @@ import t from 'tap';
 import { startExternal } from '../api/rails-external.ts';
 import { until } from '../until.ts';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 interface Item {
   readonly transaction_id: string | null;
@@ -25,7 +26,7 @@ async function statusOf(id: string, service: ServiceProcess): Promise<string> {
 }
 
 t.test('a payment taken back is heard of although whoever was told of it was killed', async (t) => {
-  const directory = t.testdir({ external: {}, data: {} });
+  const directory = temporaryDirectory(t);
   const external = await startExternal(join(directory, 'external'));
   t.teardown(() => external.simulator.close());
   const start = () => startProcess(join(directory, 'data'), { RAILS: external.railsFile });

@@ -3,8 +3,7 @@
 
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -12,13 +11,13 @@ import { LIMITS } from '../../src/limits.ts';
 import { catchUp, recordsOf } from '../../src/storage/catch-up.ts';
 import { writeTransactions } from '../history.ts';
 import { openStorage, POLICIES } from '../unit/storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const PARTITIONS = 2;
 /** Several commits of each partition: a transaction has three records. */
 const TRANSACTIONS = LIMITS.checkpointRecordsPerCommitMax * PARTITIONS;
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-catch-up-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const kept = join(root, 'kept');
 
 t.before(() =>

@@ -2,13 +2,14 @@
 // acknowledged exists exactly once and its replay is byte for byte the first answer; what was not may be sent again and
 // then exists exactly once; in the end all money is where the transactions say, and the trial balance is zero.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { severalAtOnce } from '../../deploy/several-at-once.ts';
 import { answerTo, get, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom } from '../seed.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 export interface CyclesOptions {
   readonly cycles: number;
@@ -64,7 +65,7 @@ export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
     const status = await last.end('SIGTERM');
     if (status !== 0) faults.push(`a graceful stop ended with status ${status}`);
   } finally {
-    rmSync(dataDir, { recursive: true, force: true });
+    await removeDirectory(dataDir);
   }
   return {
     kills: options.cycles,

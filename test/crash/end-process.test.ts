@@ -1,17 +1,17 @@
 // A process that ends although a thread of it never will.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { hangDisk, traced } from '../tracer.ts';
 import { environmentOf } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 t.test('it ends at once and with its status, after the listeners of exit', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const program = fileURLToPath(new URL('endless-batch.ts', import.meta.url));
   const { status, signal, stderr } = spawnSync(process.execPath, [program, directory], {
     encoding: 'utf8',
@@ -24,7 +24,9 @@ t.test('it ends at once and with its status, after the listeners of exit', async
 
 t.test('nobody stays connected to a process that the disk does not let go', traced, async (t) => {
   const program = fileURLToPath(new URL('hung-sync.ts', import.meta.url));
-  const child = spawn(process.execPath, [program, t.testdir()], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [program, temporaryDirectory(t)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   t.teardown(() => child.kill('SIGKILL'));
   const ended = new Promise((resolve) => child.once('exit', resolve));
   const port = Number(await new Promise((resolve) => child.stdout.setEncoding('utf8').once('data', resolve)));
@@ -45,8 +47,7 @@ t.test('nobody stays connected to a process that the disk does not let go', trac
 });
 
 t.test('an uncaught error is logged, and ends the service', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-end-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = temporaryDirectory(t);
   const defect = 'data:text/javascript,process.on("SIGUSR2", () => { throw new Error("a defect"); })';
   const child = spawn(process.execPath, ['--import', defect, 'src/main.ts'], {
     env: environmentOf(dataDir, {}),

@@ -3,8 +3,7 @@
 // Full or failing: the process ends with a failure; started again with a disk that works, nothing acknowledged is missing.
 
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -13,15 +12,15 @@ import { leaveFree, mountSmallDisk } from '../small-disk.ts';
 import { disturbSyncs, hangDisk, traced } from '../tracer.ts';
 import { until } from '../until.ts';
 import { answerTo, post, type ServiceProcess, startProcess } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const CONNECTIONS = 16;
-const root = mkdtempSync(join(tmpdir(), 'daftari-disk-'));
+const root = temporaryDirectory(t);
 const small = join(root, 'small');
 mkdirSync(small);
 const canMount = mountSmallDisk(small, 24);
 t.teardown(() => {
   if (canMount) spawnSync('umount', [small]);
-  rmSync(root, { recursive: true, force: true });
 });
 
 interface Sent {

@@ -1,8 +1,7 @@
 // What a disk, or a person, can do to the log of a stopped service. Each time `verify` finds it and says where, and the
 // service refuses the partition that is damaged, says so, and serves the others.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { partitionOf } from '../../src/bus/bus.ts';
@@ -15,10 +14,10 @@ import { walTools } from '../../wal/tools/all.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 import { type Running, startService } from '../api/start.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const PARTITIONS = 4;
-const root = mkdtempSync(join(tmpdir(), 'daftari-faults-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const sound = join(root, 'sound');
 /** As it was some payments before. */
 const older = join(root, 'older');

@@ -3,22 +3,21 @@
 
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { WAL_LIMITS } from '../../wal/limits.ts';
 import { until } from '../until.ts';
 import { environmentOf, startProcess } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** With fewer Node itself ends before it has read a line of ours. */
 const NODE_NEEDS = 24;
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-few-files-'));
-t.teardown(() => rmSync(directory, { recursive: true }));
+const directory = temporaryDirectory(t);
 
 interface Ended {
   readonly status: number | null;

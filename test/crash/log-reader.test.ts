@@ -2,13 +2,13 @@
 // up neither the service nor its end.
 
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import { environmentOf } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const MORE_THAN_A_PIPE_HOLDS = 1_000;
 const WAIT_MS = 60_000;
@@ -24,8 +24,7 @@ const WARNING = 'data:text/javascript,process.on("SIGUSR2",()=>process.emitWarni
 
 /** `stdout`: "pipe", or a file's descriptor. Nobody reads stderr. */
 async function start(t: Test, stdout: 'pipe' | number, arrange: (child: ChildProcess) => void) {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-reader-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = temporaryDirectory(t);
   const child = spawn(process.execPath, ['--import', WARNING, 'src/main.ts'], {
     env: environmentOf(dataDir, { PARTITIONS: '2', LOG_LEVEL: 'debug' }),
     stdio: ['ignore', stdout, 'pipe'],
@@ -144,7 +143,7 @@ process.exit(0);
 `;
 
 t.test('a process that exits says last what it says last, in a file on a slow disk too', async (t) => {
-  const file = join(t.testdir(), 'log');
+  const file = join(temporaryDirectory(t), 'log');
   const child = spawn(process.execPath, ['--input-type=module', '-e', BUSY_DISK], {
     env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
     stdio: ['ignore', openSync(file, 'a'), 'inherit'],

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const READY_MS = 60_000;
 
@@ -14,7 +15,7 @@ for (const [signal, status] of [
 ] as const) {
   t.test(`by ${signal}`, async (t) => {
     const run = spawn(process.execPath, ['test/crash/long.ts', '--cycles', '1000'], {
-      env: { ...process.env, TMPDIR: t.testdir() },
+      env: { ...process.env, TMPDIR: temporaryDirectory(t) },
       stdio: 'ignore',
     });
     const exited = new Promise<number | null>((resolve) => run.once('exit', resolve));

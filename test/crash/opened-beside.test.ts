@@ -3,13 +3,13 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { traced, tracer } from '../tracer.ts';
 import { answerTo, startProcess } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const CALLERS = 4;
 /** Each, before and after. */
@@ -25,8 +25,7 @@ interface Create {
 }
 
 t.test('what is acknowledged meanwhile is kept', { ...traced, timeout: 240_000 }, async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-beside-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   let service = await startProcess(directory);
   t.teardown(async () => {
     await service.end('SIGKILL');

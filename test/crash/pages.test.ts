@@ -2,14 +2,14 @@
 // then, it says what cannot be read and ends with a status of its own; the next start serves what can be.
 
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { freePorts } from '../../deploy/free-ports.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 import { get, post, startProcess } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const CLI = join(import.meta.dirname, '../../wal/cli.ts');
 const PAGE_BYTES = 4_096;
@@ -22,8 +22,7 @@ const CHARGES = 60;
 /** Each partition has a batch at least. */
 const PARTITIONS = 40;
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-pages-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const sound = join(root, 'sound');
 let balances = '';
 

@@ -1,13 +1,13 @@
 // Whatever the state of everything, it is read byte for byte as it was: from memory before kill -9, from the views after it, and
 // from views that are made anew from the log. So are the answers of creates that come again.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { answerTo, get, post, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom, seedOf } from '../seed.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SEED = seedOf(t);
 
@@ -63,11 +63,10 @@ interface Sent {
   readonly answer: string;
 }
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-reads-'));
+const directory = temporaryDirectory(t);
 let service: ServiceProcess;
 t.teardown(async () => {
   await service.end('SIGKILL');
-  rmSync(directory, { recursive: true });
 });
 
 async function operator(method: string, path: string, body: object | null = null): Promise<string> {

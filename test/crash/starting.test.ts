@@ -1,22 +1,21 @@
 // A start that is told to stop, and one that is told what it does not take.
 
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { merchant } from '../unit/domain/scenario.ts';
 import { environmentOf } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** A service without a demo account over a directory of its own, until the test ends. */
 function start(t: Test): {
   readonly dataDir: string;
   readonly child: ChildProcessByStdio<null, Readable, null>;
 } {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = temporaryDirectory(t);
   const child = spawn(process.execPath, ['src/main.ts'], {
     env: environmentOf(dataDir, { DEMO: 'false' }),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -69,7 +68,7 @@ t.test(
 );
 
 t.test('an argument is refused: what it was to set would be left at its default', async (t) => {
-  const cwd = t.testdir();
+  const cwd = temporaryDirectory(t);
   const main = join(import.meta.dirname, '../../src/main.ts');
   const { status, stderr } = spawnSync(process.execPath, [main, '--data-dir', '/srv'], {
     cwd,
@@ -81,8 +80,7 @@ t.test('an argument is refused: what it was to set would be left at its default'
 });
 
 t.test('a key that is none is told in words, and not tried again', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = temporaryDirectory(t);
   writeFileSync(join(dataDir, 'master.key'), 'none');
   const env = environmentOf(dataDir, {});
   const main = spawnSync(process.execPath, ['src/main.ts'], { env, encoding: 'utf8', timeout: 120_000 });
@@ -93,8 +91,7 @@ t.test('a key that is none is told in words, and not tried again', async (t) => 
 t.test(
   'a log with a record of a newer version, as of a backup that was restored, says what reads it',
   async (t) => {
-    const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
-    t.teardown(() => rmSync(dataDir, { recursive: true }));
+    const dataDir = temporaryDirectory(t);
     const log = WriteAheadLog.open({
       directory: dataDir,
       now: Date.now,

@@ -6,22 +6,20 @@ import { once } from 'node:events';
 import {
   closeSync,
   cpSync,
-  mkdtempSync,
   openSync,
   readFileSync,
   readdirSync,
-  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { someOf } from '../seed.ts';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const CLI = join(import.meta.dirname, '../../wal/cli.ts');
 const CHARGES = 40;
@@ -29,8 +27,7 @@ const PAGE_BYTES = 4_096;
 /** The first two pages of an LMDB file say where everything else is. */
 const META_BYTES = 2 * PAGE_BYTES;
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-views-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const sound = join(root, 'sound');
 let balances = '';
 

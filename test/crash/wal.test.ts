@@ -3,8 +3,6 @@
 //
 // Environment: WAL_CRASH_CYCLES (20), SEED (random; printed, rerun with it).
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
@@ -12,12 +10,12 @@ import type { Test } from 'tap';
 import { LogReader } from '../../wal/log-reader.ts';
 import { recordAt } from './wal-record.ts';
 import { randomFrom, seedOf } from '../seed.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const cycles = Number(process.env['WAL_CRASH_CYCLES'] ?? 20);
 const seed = seedOf(t);
 const partitions = 3;
-const directory = mkdtempSync(join(tmpdir(), 'wal-crash-'));
-t.teardown(() => rmSync(directory, { recursive: true }));
+const directory = temporaryDirectory(t);
 
 const random = randomFrom(seed);
 /** Highest acknowledged sequence of each partition, over all cycles. */

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import t from 'tap';
 import { makeCertificate, Receiver } from '../api/webhooks-receiver.ts';
 import type { CrashTask } from './webhooks-process.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const CHARGES = 6;
 const certificate = await makeCertificate();
@@ -30,7 +31,7 @@ for (const step of STEPS) {
     receiver.answer = (_request, response) =>
       response.writeHead(receiver.received.length % 2 === 0 ? 500 : 200).end();
     const url = `https://localhost:${receiver.port}/hook`;
-    const task = { directory: t.testdir(), ca: certificate.cert, url, charges: CHARGES, step };
+    const task = { directory: temporaryDirectory(t), ca: certificate.cert, url, charges: CHARGES, step };
     // Further along each time; the last life is left to finish.
     let killed = 0;
     for (const at of [1, 2, 4]) if ((await live({ ...task, at })) === 'killed') killed++;

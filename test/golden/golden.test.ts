@@ -1,7 +1,7 @@
 // Today's code reads the log of every released version, byte for byte, and makes of it what that version made: the same for callers, and
 // the same rows.
 
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
@@ -14,6 +14,7 @@ import { verify } from '../../wal/tools/verify.ts';
 import { type Rows, rowsOf } from './rows.ts';
 import { type State, stateOf } from './state.ts';
 import { imported, quiet, VERSIONS } from './versions.ts';
+import { removeDirectory } from '../temporary-directory.ts';
 
 function json<T>(version: string, name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, version, name), 'utf8')) as T;
@@ -21,7 +22,7 @@ function json<T>(version: string, name: string): T {
 
 async function directoryOf(version: string): Promise<string> {
   const directory = await imported(version);
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  t.teardown(() => removeDirectory(directory));
   return directory;
 }
 

@@ -1,9 +1,6 @@
 // Lists against a naive model: any combination of filters, any page size, while transactions change and checkpoints move
 // them from memory to the views.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import type { AccountsPartition } from '../../actors/accounts/group.ts';
@@ -16,6 +13,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { Storage } from '../../src/storage/storage.ts';
 import { seedOf } from '../seed.ts';
 import { until } from '../until.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SEED = seedOf(t);
 
@@ -131,12 +129,9 @@ function matchesModel(known: Known, filter: TransactionFilter): boolean {
 }
 
 void t.test('every page of every filter combination is what a full scan would give', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-lists-'));
+  const directory = temporaryDirectory(t);
   const { storage, clock, ask } = await openStorage(directory);
-  t.teardown(async () => {
-    await storage.close();
-    rmSync(directory, { recursive: true });
-  });
+  t.teardown(() => storage.close());
   for (const accountId of [ACCOUNT, OTHER]) await openAccount(ask, accountId);
   const model: Known[] = [];
   const everybody: Known[] = [];
@@ -257,12 +252,9 @@ function follow(model: Known[], event: AccountRecord['events'][number]): void {
 }
 
 void t.test('a page reads no more of large metadata than it may, and goes on behind it', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-lists-'));
+  const directory = temporaryDirectory(t);
   const { storage, ask } = await openStorage(directory);
-  t.teardown(async () => {
-    await storage.close();
-    rmSync(directory, { recursive: true });
-  });
+  t.teardown(() => storage.close());
   await openAccount(ask, ACCOUNT);
   const metadata = { ['k'.repeat(50_000)]: 1 };
   const count = (4 * LIMITS.listCharactersReadMax) / 50_000;

@@ -15,6 +15,7 @@ import { byOperator, DAY, FOR_EVER, MINUTE } from '../unit/domain/scenario.ts';
 import { Choice } from './partition-commands.ts';
 import { balances, isCashOut, isFinal, transactionsOf } from './partition-model.ts';
 import { World } from './partition-world.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SEED = seedOf(t);
 const RUNS = lengthOf(t, 'RUNS', 6);
@@ -157,7 +158,7 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       const choice = new Choice(random, !setsClockBack);
       const start = Date.UTC(2026, choice.of(0, 1, 10, 11), 26 + choice.below(6), choice.below(24));
       const { newest } = RECORD_FORMATS;
-      const directory = t.testdir();
+      const directory = temporaryDirectory(t);
       const world = new World(directory, start, choice.policy(), choice.of(newest, 1 + choice.below(newest)));
       await world.open();
       t.teardown(() => world.close());

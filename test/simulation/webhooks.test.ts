@@ -25,6 +25,7 @@ import {
 } from '../unit/domain/scenario.ts';
 import { MANNERS } from './webhooks-endpoints.ts';
 import { World } from './webhooks-world.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SEED = seedOf(t);
 const RUNS = lengthOf(t, 'RUNS', 4);
@@ -290,7 +291,7 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
     const choice = new Choice(randomFrom(seed));
     const retryMs = choice.any(SCHEDULES)!;
     const world = new World({
-      directory: t.testdir(),
+      directory: temporaryDirectory(t),
       now: Date.UTC(2026, choice.below(12), 27, choice.below(24)),
       accounts: choice.policy(),
       webhooks: { retryMs, retentionMs: choice.of(2, 32) * DAY },

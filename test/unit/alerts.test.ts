@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ALERTS = join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml');
 
@@ -169,7 +170,7 @@ for (const told of [
   },
 ] satisfies readonly Told[]) {
   t.test(told.title, { skip }, async (t) => {
-    t.equal(wrongWith(t.testdir(), told), '');
+    t.equal(wrongWith(temporaryDirectory(t), told), '');
   });
 }
 

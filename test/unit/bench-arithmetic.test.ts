@@ -21,6 +21,7 @@ import {
   summarize,
 } from '../../bench/statistics.ts';
 import { until } from '../until.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const hasGit = spawnSync('git', ['--version']).status === 0;
 t.test('figures are of a commit only if nothing was changed since', { skip: !hasGit }, async (t) => {
@@ -51,7 +52,7 @@ t.test('the cores that are told are those that may be used', { skip: !hasTaskset
   const code = `import { findConditions } from '${module.href}';
     process.stdout.write(String(findConditions(process.cwd(), 0.01, false).cores));`;
   const one = ['-c', '0', process.execPath, '--input-type=module', '-e', code];
-  t.equal(spawnSync('taskset', one, { cwd: t.testdir(), encoding: 'utf8' }).stdout, '1');
+  t.equal(spawnSync('taskset', one, { cwd: temporaryDirectory(t), encoding: 'utf8' }).stdout, '1');
 });
 
 t.test(

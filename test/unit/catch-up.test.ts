@@ -1,8 +1,8 @@
 // Views of many partitions that are gone or behind are made by several threads before the partitions are served: the same
 // views as one thread makes, all of them, and a damaged log holds up no other.
 
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { cpSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
@@ -10,14 +10,14 @@ import { catchUp, type Lag, threadsFor } from '../../src/storage/catch-up.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openStorage, POLICIES, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const PARTITIONS = 5;
 const COMMIT = LIMITS.checkpointRecordsPerCommitMax;
 /** More commits than one for the first, nothing for the last. */
 const RECORDS = [3 * COMMIT, COMMIT, COMMIT, COMMIT, 0];
 
-const root = mkdtempSync(join(tmpdir(), 'daftari-catch-up-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const written = join(root, 'written');
 
 t.before(async () => {

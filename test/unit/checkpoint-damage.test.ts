@@ -4,12 +4,13 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { damageBatch, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ADD_USER = { type: 'AddUser', email: 'user@shop.test', role: 'MEMBER' };
 
 /** Two partitions, the views of both current, and the batch that those of the first reach damaged. */
 async function damaged(t: Test) {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const told: string[] = [];
   const damage = new EventTarget();
   const storage = openStorage(directory, (group, partition, error) => {

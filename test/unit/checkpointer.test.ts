@@ -11,6 +11,7 @@ import { commitDurably, openViewsDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { Row } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const BATCH_RECORDS = 500;
 
@@ -34,7 +35,7 @@ class Keeper implements Pick<PartitionLogic<never, never, unknown>, 'evolve' | '
 
 /** A log of so many records, real views, and a checkpointer between them. */
 async function following(t: Test, records: number, line = (n: number) => `record ${n}`) {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const onFailure = (error: Error): void => void t.fail(error.message);
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure, batchRecordsMax: BATCH_RECORDS });
   const views = ViewStore.open({ directory });

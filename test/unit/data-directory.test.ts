@@ -1,13 +1,13 @@
 // One process at a time has a data directory, however many start at once over what a killed one left.
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import { openDataDirectory } from '../../src/data-directory/data-directory.ts';
 import { DataDirectoryError } from '../../src/data-directory/identity.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SPACE = { onChange() {}, onError() {} };
 
@@ -23,8 +23,7 @@ function leaveLock(directory: string): void {
 
 t.test('of starts that find the lock of a killed process at once, one gets it', async (t) => {
   for (const starts of [1, 2, 5]) {
-    const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
-    t.teardown(() => rmSync(directory, { recursive: true }));
+    const directory = temporaryDirectory(t);
     leaveLock(directory);
     t.strictSame(readdirSync(directory), ['lock']);
     const all = await Promise.allSettled(Array.from({ length: starts }, () => open(directory)));
@@ -56,8 +55,7 @@ t.test('what cannot be a directory is said to be none', async (t) => {
 });
 
 t.test("a disk that does not take the demo account's file of a cluster leaves it as it was", (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const file = join(directory, 'demo.json');
   const kept = JSON.stringify({ account_id: 'acc_1', secret_key: 'sk_live_1' });
   writeFileSync(file, kept);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { STOP_MS_MAX as NODE_STOP_MS_MAX } from '../../deploy/cluster-processes.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** A server's, from when it takes no new connection: a request is read, then answered. */
 const SERVER_MS = LIMITS.requestReceiveMs + LIMITS.commandDeadlineMs;
@@ -56,7 +57,7 @@ t.test(
     const env = {
       PATH: process.env['PATH'],
       HOME: '/nonexistent',
-      TMPDIR: t.testdir(),
+      TMPDIR: temporaryDirectory(t),
       OPERATOR_TOKEN: 'secret',
     };
     const shown = `${pasted}\nstat -c %a "\${TOKEN#@}" && cat "\${TOKEN#@}"`;

@@ -1,17 +1,14 @@
 // A batch that is damaged where a feed still has to read it: its partition stops and says so, and the process lives.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import { LogReader } from '../../wal/log-reader.ts';
 import { damageBatch, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const RECORDS = 8;
 const DAMAGED = 5;
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-feed-'));
-t.teardown(() => rmSync(directory, { recursive: true }));
+const directory = temporaryDirectory(t);
 
 async function open(onDamage: (what: string) => void) {
   const storage = openStorage(directory, (group, partition, error) => {

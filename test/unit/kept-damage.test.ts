@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import t from 'tap';
 import { keep, readKept } from '../../src/damage/kept-damage.ts';
 import { FORMAT, placesOf, writeIdentity } from '../../src/data-directory/identity.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const PARTITIONS = 3;
 
 t.test('what was kept is read, until nothing is', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   t.strictSame(readKept(directory), []);
   const kept = [{ group: 'accounts', partition: 2 }] as const;
   keep(directory, kept);
@@ -19,7 +20,7 @@ t.test('what was kept is read, until nothing is', async (t) => {
 
 for (const rotten of ['[{"group":"acc', '', '{}', 'null', '[null]', '[{"group":"accounts"}]', '[2]']) {
   t.test(`of ${JSON.stringify(rotten)} any partition may have been refused`, async (t) => {
-    const directory = t.testdir();
+    const directory = temporaryDirectory(t);
     const identity = {
       format: FORMAT,
       partitions: PARTITIONS,

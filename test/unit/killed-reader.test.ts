@@ -3,8 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
@@ -12,6 +11,7 @@ import { Jobs } from '../../src/jobs.ts';
 import { openLogDatabase, openViewsDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { openStorage, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const COMMITS = 500;
 /** A commit writes the pages from the root to its batch anew, in turns. */
@@ -43,14 +43,8 @@ async function killWhileItReads(t: Test, directory: string, which: 'log' | 'both
   return reader.pid!;
 }
 
-function newDirectory(t: Test): string {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-killed-reader-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return directory;
-}
-
 t.test('the log takes the pages again that it read', async (t) => {
-  const directory = newDirectory(t);
+  const directory = temporaryDirectory(t);
   const log = WriteAheadLog.open({
     directory,
     now: Date.now,
@@ -74,7 +68,7 @@ t.test('the log takes the pages again that it read', async (t) => {
 });
 
 t.test('a service that runs sees to it, of its log and its views', async (t) => {
-  const directory = newDirectory(t);
+  const directory = temporaryDirectory(t);
   const storage = openStorage(directory);
   const jobs = new Jobs();
   t.teardown(async () => {

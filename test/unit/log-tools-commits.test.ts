@@ -9,6 +9,7 @@ import { ViewStore } from '../../wal/views.ts';
 import { ACCOUNT, charge, MINUTE, merchant, outcome } from './domain/scenario.ts';
 import { POLICIES } from './storage-driven.ts';
 import { runTool } from './wal/run-tool.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const onFailure = (error: Error): never => {
   throw error;
@@ -21,7 +22,7 @@ async function checkpointed(
   t: Test,
   lines: readonly string[],
 ): Promise<{ directory: string; views: ViewStore }> {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure });
   const views = ViewStore.open({ directory });
   const checkpointer = new Checkpointer(

@@ -10,6 +10,7 @@ import type { Story } from '../../src/log-tools/story.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ACCOUNT, APP, body, charge, merchant, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const FORGED = 'top-up\n2026-11-24T00:00:00.000Z  accounts/1  sequence 9, batch 9';
 
@@ -31,7 +32,7 @@ t.test('texts of more than a word are quoted, on one line', async (t) => {
 });
 
 t.test('what operators asked for that made it, or sent its webhooks again, is in it', async (t) => {
-  const directory = `${t.testdir()}/data`;
+  const directory = `${temporaryDirectory(t)}/data`;
   const account = merchant();
   const made = account.create(charge());
   const event = {

@@ -4,6 +4,7 @@ import { closeSync, openSync } from 'node:fs';
 import t from 'tap';
 import { Scrub } from '../../src/damage/scrub.ts';
 import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** All that are left. */
 function takeDescriptors(): number[] {
@@ -19,7 +20,7 @@ function takeDescriptors(): number[] {
 }
 
 t.test('a partition that is served has its checkpoints', async (t) => {
-  const storage = openStorage(t.testdir());
+  const storage = openStorage(temporaryDirectory(t));
   await serve(storage, 0);
   const taken = takeDescriptors();
   try {
@@ -33,7 +34,7 @@ t.test('a partition that is served has its checkpoints', async (t) => {
 });
 
 t.test('a check of the log that no process can be started for is told, and ends nothing', async (t) => {
-  const scrub = new Scrub(t.testdir(), () => t.fail('nothing was read'));
+  const scrub = new Scrub(temporaryDirectory(t), () => t.fail('nothing was read'));
   const taken = takeDescriptors();
   try {
     await t.rejects(scrub.run(), { code: 'EMFILE' });

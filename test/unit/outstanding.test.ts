@@ -6,13 +6,14 @@ import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Batch } from '../../wal/types.ts';
 import { fill, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const PARTITIONS = Math.ceil(LIMITS.logWritesOutstandingMax / LIMITS.mailboxMax) + 1;
 
 t.test(
   'beyond it commands are refused before they are decided, and taken again when there is room',
   async (t) => {
-    const storage = openStorage(t.testdir());
+    const storage = openStorage(temporaryDirectory(t));
     t.teardown(() => storage.close());
     for (let partition = 0; partition < PARTITIONS; partition++) await serve(storage, partition);
     const deadline = Date.now() + 600_000;
@@ -38,7 +39,7 @@ t.test('a batch holds no more than the bounds of the service say', async (t) => 
   for (const changed of [{ batchRecordsMax: 100 }, { batchBytesMax: 20_000 }]) {
     const before = { ...LIMITS };
     Object.assign(LIMITS, changed);
-    const storage = openStorage(t.testdir());
+    const storage = openStorage(temporaryDirectory(t));
     Object.assign(LIMITS, before);
     await fill(storage, 0, 1);
     const { recordsMax, bytesMax } = largest(storage.log.read('accounts', 0, { fromSequence: 1 }));

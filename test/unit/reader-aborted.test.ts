@@ -9,10 +9,11 @@ import { proveFiles } from '../../src/damage/files-proof.ts';
 import { Scrub } from '../../src/damage/scrub.ts';
 import { written } from './wal/rewriting.ts';
 import { checkpointAll } from './wal/tool-logs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** Ends the next process that reads `what` as it says that it is about to read the first partition; or before it says anything. */
 function abortNext(t: Test, what: string, when: 'saying' | 'opening'): string {
-  const aborted = join(t.testdir(), 'aborted');
+  const aborted = join(temporaryDirectory(t), 'aborted');
   const code = `
     import fs from 'node:fs';
     import { syncBuiltinESMExports } from 'node:module';

@@ -1,7 +1,5 @@
 // A partition's time does not go back where its log begins behind its last record: after a snapshot, or a trim.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { makeId } from '../../src/domain/id.ts';
@@ -9,6 +7,7 @@ import { tipAt } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const HOUR_MS = 3_600_000;
 const RIGHT = 1_772_357_400_000;
@@ -42,8 +41,7 @@ async function restore(from: string, to: string): Promise<void> {
 }
 
 t.test('after a start with a clock ahead that was set right', async (t) => {
-  const root = mkdtempSync(join(tmpdir(), 'daftari-restored-time-'));
-  t.teardown(() => rmSync(root, { recursive: true }));
+  const root = temporaryDirectory(t);
   const [before, after] = [join(root, 'before'), join(root, 'after')];
   await openAccountAt(before, RIGHT + HOUR_MS, 1);
   const reached = await openAccountAt(before, RIGHT, 2);

@@ -14,6 +14,7 @@ import {
 } from '../../src/secrets.ts';
 import { seedOf } from '../seed.ts';
 import { traced, tracer } from '../tracer.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SEED = seedOf(t);
 
@@ -69,7 +70,7 @@ t.test('a master key is 32 bytes in hex or base64', async (t) => {
 });
 
 t.test('a master key and an operator token are made once and kept for the owner alone', async (t) => {
-  const dataDir = join(t.testdir(), 'new', 'data');
+  const dataDir = join(temporaryDirectory(t), 'new', 'data');
   const key = loadMasterKey(dataDir, null);
   const token = loadOperatorToken(dataDir, null);
   t.equal(key.length, 32);
@@ -81,7 +82,7 @@ t.test('a master key and an operator token are made once and kept for the owner 
 });
 
 t.test('a disk that does not take it leaves no part of it behind', traced, async (t) => {
-  const dataDir = t.testdir();
+  const dataDir = temporaryDirectory(t);
   const secrets = new URL('../../src/secrets.ts', import.meta.url);
   const make = `import { loadMasterKey } from "${secrets.href}"; loadMasterKey('${dataDir}', null);`;
   const given = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fsync', '-e', 'inject=fsync:error=ENOSPC'];
@@ -91,7 +92,7 @@ t.test('a disk that does not take it leaves no part of it behind', traced, async
 });
 
 t.test('what is configured wins, and makes no file', async (t) => {
-  const dataDir = join(t.testdir(), 'data');
+  const dataDir = join(temporaryDirectory(t), 'data');
   const key = Buffer.alloc(32, 7);
   t.equal(loadMasterKey(dataDir, key), key);
   t.equal(loadOperatorToken(dataDir, 'given-by-operator'), 'given-by-operator');
@@ -99,7 +100,7 @@ t.test('what is configured wins, and makes no file', async (t) => {
 });
 
 t.test('a damaged file is named, not replaced', async (t) => {
-  const dataDir = join(t.testdir(), 'data');
+  const dataDir = join(temporaryDirectory(t), 'data');
   mkdirSync(dataDir);
   for (const file of ['master.key', 'operator.token']) writeFileSync(join(dataDir, file), 'short\n');
   t.throws(() => loadMasterKey(dataDir, null), /master\.key does not hold 32 bytes/);

@@ -9,6 +9,7 @@ import { waitFor } from '../../deploy/wait-for.ts';
 import { proveStart } from '../../src/damage/start-proof.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { createLog } from '../../src/observability/log.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const HOUR_MS = 3_600_000;
 const WAIT_MS = 60_000;
@@ -19,7 +20,7 @@ t.beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
 t.afterEach(() => mock.timers.reset());
 
 t.test('the mark stays for as long as the views are made, and a while longer', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const mark = join(directory, 'starting');
   const proof = await proveStart(directory, log);
   mock.timers.tick(HOUR_MS);
@@ -35,7 +36,7 @@ t.test('the mark stays for as long as the views are made, and a while longer', a
 });
 
 t.test('a process that ends as it should takes it away at once', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const proof = await proveStart(directory, log);
   proof.cameThrough();
   proof.end();

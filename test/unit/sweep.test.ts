@@ -7,13 +7,14 @@ import { LIMITS } from '../../src/limits.ts';
 import { Checkpoints } from '../../src/storage/checkpoints.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { OPEN_ACCOUNT, openStorage, overdueKeys, POLICIES, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 const PORTIONS = 40;
 const ROWS = PORTIONS * LIMITS.retentionRowsPerCommitMax;
 
 /** Two partitions; the first has many rows whose time is over, the second a record that its views lack. */
 async function withOldRows(t: Test) {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const storage = openStorage(directory);
   for (const partition of [0, 1]) {
     await serve(storage, partition);
@@ -51,7 +52,7 @@ t.test('a checkpoint goes before the rest of a sweep', async (t) => {
 });
 
 t.test('where checkpoints never end, a sweep has its turns', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const partitions = Array.from({ length: 4 * LIMITS.checkpointsPerSweepPortion }, (_, number) => number);
   const storage = openStorage(directory);
   for (const partition of partitions) {

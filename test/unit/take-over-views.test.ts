@@ -1,7 +1,6 @@
 // A partition that is to be served does not wait for the views of those that this node only follows, however long their logs.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
@@ -11,9 +10,9 @@ import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { fill, OPEN_ACCOUNT, openStorage, overdueKeys, POLICIES, send, serve } from './storage-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-take-over-'));
-t.teardown(() => rmSync(directory, { recursive: true }));
+const directory = temporaryDirectory(t);
 
 const FOLLOWED = [0, 1, 2];
 const SERVED = 3;
@@ -117,14 +116,13 @@ t.test('rows that are left of a restore are not taken for the state of a log tha
 });
 
 t.test('what is let go of is written no more, also while rows whose time is over go', async (t) => {
-  const home = mkdtempSync(join(tmpdir(), 'daftari-let-go-'));
+  const home = temporaryDirectory(t);
   const views = ViewStore.open({ directory: home });
   const onFailure = (error: Error): void => void t.fail(error.message);
   const log = WriteAheadLog.open({ directory: home, now: Date.now, onFailure });
   const checkpoints = new Checkpoints(home, POLICIES, onFailure);
   t.teardown(async () => {
     await Promise.all([checkpoints.close(), views.close(), log.close()]);
-    rmSync(home, { recursive: true });
   });
   const { overdue, recent } = overdueKeys(4 * LIMITS.retentionRowsPerCommitMax);
   const rows = [...overdue, ...recent];
@@ -158,14 +156,13 @@ function makeAnew(t: Test, home: string) {
 
 /** The home goes when the test ends. */
 function startOver(t: Test, home: string) {
-  t.teardown(() => rmSync(home, { recursive: true }));
   return makeAnew(t, home);
 }
 
 t.test(
   'who lets go of a partition whose rows are looked through does not wait for the views of others',
   async (t) => {
-    const home = mkdtempSync(join(tmpdir(), 'daftari-let-go-'));
+    const home = temporaryDirectory(t);
     const [SWEPT, LONG] = [0, 1];
     const before = openStorage(home);
     for (const partition of [SWEPT, LONG]) {
@@ -197,7 +194,7 @@ t.test(
   'views that were dropped are made anew, also while those of another log are made',
   { timeout: 60_000 },
   async (t) => {
-    const home = mkdtempSync(join(tmpdir(), 'daftari-dropped-'));
+    const home = temporaryDirectory(t);
     const [DROPPED, LONG] = [0, 1];
     const before = openStorage(home);
     await fill(before, DROPPED, 1);

@@ -15,6 +15,7 @@ import { until } from '../until.ts';
 import { makeCertificate, Receiver } from '../api/webhooks-receiver.ts';
 import { WebhookService } from '../api/webhooks-service.ts';
 import { accountId, appId, DrivenWebhooks } from './webhooks-driven.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 /** Refused before anything is sent, so that an attempt that is made is told of at once. */
 const URL_THEN = 'ftp://then';
@@ -121,7 +122,7 @@ void t.test('nor is what cannot be signed looked up in views that are closed by 
   const openSecret = (): string => {
     throw new Error('sealed with another key');
   };
-  const service = await WebhookService.start({ directory: t.testdir(), ca, openSecret });
+  const service = await WebhookService.start({ directory: temporaryDirectory(t), ca, openSecret });
   let tries = 0;
   const send = service.bus.send.bind(service.bus);
   service.bus.send = (group, partition, message, onReply) => {

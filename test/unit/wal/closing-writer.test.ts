@@ -1,14 +1,11 @@
 // A partition whose writer is closed is nobody else's before what that took is written.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
 t.test('what a writer that closes has yet to write is not written over what others wrote', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'wal-closing-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const onFailure = (error: Error): void => void t.fail(error.message);
   const log = WriteAheadLog.open({ directory, now: Date.now, batchRecordsMax: 1, onFailure });
   t.teardown(() => log.close());

@@ -3,8 +3,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -13,6 +11,7 @@ import { holdDirectory, openBeside, socketFile } from '../../../wal/directory-so
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { until } from '../../until.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
 t.test('a commit waits for who opens, and who opens for a commit', async (t) => {
   const did: string[] = [];
@@ -65,7 +64,7 @@ t.test('so does one of another thread', async (t) => {
 });
 
 t.test('whoever has the directory lets others open it, and goes on when they have', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => t.fail(error.message) });
   const opening = { epoch: 1, replica: null, onCommitted: () => {}, onDurable: () => {} };
   const partition = log.openPartition('accounts', 0, opening);
@@ -99,7 +98,7 @@ t.test('whoever has the directory lets others open it, and goes on when they hav
 });
 
 t.test('a directory is let go of although somebody is opening', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const held = (await holdDirectory(directory))!;
   const { released } = await openBeside(directory, 'log', () => ({ released: held.release() }));
   await released;
@@ -110,7 +109,7 @@ t.test('a directory is let go of although somebody is opening', async (t) => {
 });
 
 t.test('who stands still as it opens is ended', async (t) => {
-  const directory = t.testdir();
+  const directory = temporaryDirectory(t);
   const held = (await holdDirectory(directory))!;
   const socket = new URL('../../../wal/directory-socket.ts', import.meta.url).href;
   const program = `import { openBeside } from '${socket}';
@@ -127,8 +126,7 @@ t.test('who stands still as it opens is ended', async (t) => {
 
 t.test('beside a process that does not know of this nothing is opened', async (t) => {
   // A socket's path is short.
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-held-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const server = createServer((connection) => connection.end()).listen(join(directory, socketFile));
   t.teardown(() => server.close());
   await once(server, 'listening');

@@ -3,8 +3,7 @@
 // fail by strace; without strace (or the right to trace) those tests are skipped, and group-commit.test.ts proves the gate
 // with a disk held back by hand.
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -14,9 +13,9 @@ import { recordAt } from '../../crash/wal-record.ts';
 import { someOf } from '../../seed.ts';
 import { traced, tracer } from '../../tracer.ts';
 import { growManifest, next, tips, tool, toolJson } from './tool-logs.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 const writer = fileURLToPath(new URL('../../crash/wal-writer.ts', import.meta.url));
 const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
 /** It makes the calls, so that a trace has them in order and strace counts them together. */

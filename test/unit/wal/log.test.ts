@@ -10,12 +10,10 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -29,11 +27,11 @@ import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
 import { WriterLock } from '../../../wal/writer-lock.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
-const directory = mkdtempSync(join(tmpdir(), 'wal-'));
+const directory = temporaryDirectory(t);
 const LONG_ENOUGH_MS = 10_000;
 let opened = 0;
-t.teardown(() => rmSync(directory, { recursive: true }));
 
 /** A log of its own in a new directory, closed at the end of the test. */
 function openLog(t: Test, options: Partial<LogOptions> = {}): WriteAheadLog {
@@ -534,8 +532,7 @@ t.test('a log that could not be opened is free for whoever opens it when it is m
 });
 
 t.test('a log that its user may not write is refused, and does not end the process', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'wal-not-ours-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   await openLogDatabase({ directory }).close();
   const files = ['lock.mdb', 'data.mdb'].map((file) => join(directory, 'log', file));
   // Root may write everything; nobody may not.
@@ -558,8 +555,7 @@ t.test('a log that its user may not write is refused, and does not end the proce
 t.test(
   'who may read a log, and not write its lock, is refused: beside a writer half of it is not seen',
   async (t) => {
-    const directory = mkdtempSync(join(tmpdir(), 'wal-unlocked-'));
-    t.teardown(() => rmSync(directory, { recursive: true }));
+    const directory = temporaryDirectory(t);
     await openLogDatabase({ directory }).close();
     const lock = join(directory, 'log', 'lock.mdb');
     chmodSync(lock, 0o444);

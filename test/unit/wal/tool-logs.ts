@@ -1,6 +1,5 @@
 // What the tests of the tools share: places for logs, a writer that flushes turn by turn, and the tools run on them.
-import { appendFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
@@ -11,9 +10,9 @@ import { LogReader } from '../../../wal/log-reader.ts';
 import { ViewStore } from '../../../wal/views.ts';
 import { walTools } from '../../../wal/tools/all.ts';
 import { runTool } from './run-tool.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
-export const root = mkdtempSync(join(tmpdir(), 'wal-tools-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+export const root = temporaryDirectory(t);
 let made = 0;
 /** A place that is not there yet. */
 export const next = (): string => join(root, `${(made += 1)}`);

@@ -1,8 +1,7 @@
 // Views: rows and the position they reach, together or not at all, written by one thread and read by another.
 import fc from 'fast-check';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -10,11 +9,11 @@ import type { Test } from 'tap';
 import type { Row } from '../../../wal/types.ts';
 import { ViewStore } from '../../../wal/views.ts';
 import { seedOf } from '../../seed.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
 const SEED = seedOf(t);
 
-const root = mkdtempSync(join(tmpdir(), 'wal-views-'));
-t.teardown(() => rmSync(root, { recursive: true }));
+const root = temporaryDirectory(t);
 let opened = 0;
 
 function openStore(t: Test): { store: ViewStore; directory: string } {
