@@ -9,9 +9,10 @@ import { LogReader } from '../../wal/log-reader.ts';
 import { placeOf } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import type { Place } from './files-proof.ts';
-import { say, UNREADABLE } from './reader-process.ts';
+import { say, sayReady, UNREADABLE } from './reader-process.ts';
 
 const [directory = '', which, ...names] = process.argv.slice(2);
+sayReady();
 
 if (which === 'log') await readLog();
 else await readViews();

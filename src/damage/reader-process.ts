@@ -19,9 +19,19 @@ export function isDeath(signal: NodeJS.Signals | null): boolean {
 
 const PIPE_FULL_MS = 1;
 
+/** In a reader, before it opens a file of LMDB's: ends it when whoever started it is gone. Of a service that was killed the next one may
+ *  begin meanwhile, or the directory be removed. */
+export function sayReady(): void {
+  write('\n');
+}
+
 /** In a reader: at once, for it may not live to say it later; whoever started it reads it in its own time. */
 export function say(said: object): void {
-  let left = Buffer.from(`${JSON.stringify(said)}\n`);
+  write(`${JSON.stringify(said)}\n`);
+}
+
+function write(text: string): void {
+  let left = Buffer.from(text);
   while (left.length > 0) {
     try {
       left = left.subarray(writeSync(1, left));
@@ -62,7 +72,9 @@ export function runReader<Said>(
     reader.stderr.setEncoding('utf8').on('data', (text: string) => {
       words = (words + text).slice(-LIMITS.lastWordsMax);
     });
-    createInterface({ input: reader.stdout }).on('line', (line) => onSaid(JSON.parse(line) as Said));
+    createInterface({ input: reader.stdout }).on('line', (line) => {
+      if (line !== '') onSaid(JSON.parse(line) as Said);
+    });
     const kill = (): void => void reader.kill('SIGKILL');
     if (ends.aborted) kill();
     ends.addEventListener('abort', kill);

@@ -9,7 +9,7 @@ import { LogRewritten } from '../../wal/batch.ts';
 import { LogReader, untilUnchanged } from '../../wal/log-reader.ts';
 import { placeOf } from '../../wal/types.ts';
 import { damageOf } from './damage.ts';
-import { say } from './reader-process.ts';
+import { say, sayReady } from './reader-process.ts';
 import { pause } from '../pause.ts';
 
 /** Checked between two rests. */
@@ -20,6 +20,7 @@ const REST_MS = 20;
 // A Ctrl-C, or systemd, asks every process to stop; whoever started this ends it in its turn.
 for (const each of STOP_SIGNALS) process.on(each, () => {});
 const [directory = '', ...names] = process.argv.slice(2);
+sayReady();
 const log = await LogReader.openBeside({ directory });
 // Not before: commits wait for whoever opens.
 setPriority(constants.priority.PRIORITY_LOW);

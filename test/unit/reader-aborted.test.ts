@@ -1,6 +1,8 @@
 // A process that looks whether the log or the views are damaged and is itself aborted, for want of memory or by a person, says
-// nothing of them: only what ends the next one, too, is damage.
-import { existsSync } from 'node:fs';
+// nothing of them: only what ends the next one, too, is damage. And one whose service was killed opens neither.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
@@ -25,7 +27,7 @@ function abortNext(t: Test, what: string, when: 'saying' | 'opening'): string {
     const write = fs.writeSync;
     fs.writeSync = (...given) => {
       const bytes = write(...given);
-      if (given[0] === 1) abort();
+      if (given[0] === 1 && String(given[1]) !== '\\n') abort();
       return bytes;
     };
     syncBuiltinESMExports();
@@ -59,5 +61,26 @@ for (const [what, when] of [
     const { log: problem, unread, unreadable } = await proveFiles(directory, null);
     t.ok(existsSync(aborted));
     t.strictSame([problem, unread, unreadable.places, unreadable.views], [null, [], [], null]);
+  });
+}
+
+for (const [file, program, ...args] of [
+  ['log', 'scrub-process', 'accounts/0'],
+  ['log', 'files-reader', 'log', 'accounts/0'],
+  ['views', 'files-reader', 'views'],
+] as const) {
+  t.test(`${program} of ${file}, whose service was killed as it started`, async (t) => {
+    const { directory, log } = await written(10);
+    await log.close();
+    await checkpointAll(directory);
+    // Whoever opens the file makes it.
+    const lock = join(directory, file, 'lock.mdb');
+    rmSync(lock);
+    const reader = spawn(process.execPath, [`src/damage/${program}.ts`, directory, ...args], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    reader.stdout.destroy();
+    await once(reader, 'exit');
+    t.notOk(existsSync(lock), 'it opened nothing');
   });
 }
