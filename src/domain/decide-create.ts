@@ -213,7 +213,7 @@ function decided(decision: Decision): CheckedCashOut<never> {
 /** Null: a new request. Otherwise a replay of the first answer, or a refusal. */
 function checkIdempotency(state: LedgerState, command: CreateCommand, type: CreatableType): Decision | null {
   const { idempotencyKey: key, problem } = command;
-  if (problem !== null && isKeyProblem(problem)) return refuse(problem);
+  if (problem?.code === 'idempotency_key_invalid') return refuse(problem);
   if (key === null) return refuse(rejection('idempotency_key_required'));
   return repeatedUnder(
     state,
@@ -237,10 +237,6 @@ export function repeatedUnder(
   }
   const { transactionId } = entry;
   return { record: null, outcome: { type: 'answer', transactionId, replayed: true }, countsAsCashOut: false };
-}
-
-function isKeyProblem({ code }: Rejection): boolean {
-  return code === 'idempotency_key_required' || code === 'idempotency_key_invalid';
 }
 
 function checkRate(account: Account, context: Context): Rejection | null {
