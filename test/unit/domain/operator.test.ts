@@ -357,11 +357,18 @@ t.test('what became of a cash-out is said by a person where its provider says no
       else scenario.when(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: '77' }));
       t.hasStrict(scenario.transaction(id), { status: 'SUCCESSFUL', providerTransactionId: '77' });
       thenRefused(scenario.decide(settle(id)), 'conflict');
-      thenRecorded(scenario.when(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: null })));
+      for (const providerTransactionId of [null, '77']) {
+        thenRecorded(scenario.when(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId })));
+      }
       const other = scenario.decide(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: '78' }));
+      thenRefused(other, 'conflict', null);
       thenTold(other, "The payout is SUCCESSFUL, with the provider's transaction id 77.");
     }
     t.strictSame(said.account().balances, told.account().balances);
+    const { id } = said.create(payout({}, { idempotencyKey: 'has-no-id-of-theirs' }));
+    said.when(settle(id, { outcome: 'SUCCESSFUL' }));
+    const other = said.decide(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: '78' }));
+    thenTold(other, 'The payout is SUCCESSFUL, with no transaction id of the provider.');
   });
 
   t.test('its provider contradicts it afterwards: that is raised', async (t) => {
