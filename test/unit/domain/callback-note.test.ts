@@ -1,6 +1,8 @@
 // Notes of callbacks: one open note of a transaction, found by its id, apart from what a provider says that contradicts us.
 import t from 'tap';
-import { isCallbackNote } from '../../../src/domain/reconciliation-id.ts';
+import { RECONCILIATION_KINDS } from '../../../src/domain/account-event.ts';
+import { deriveId } from '../../../src/domain/id.ts';
+import { isCallbackNote, itemIdsOf } from '../../../src/domain/reconciliation-id.ts';
 import {
   ACCOUNT,
   byOperator,
@@ -53,6 +55,17 @@ t.test('five in a row at most', async (t) => {
   thenRefused(scenario.when(note(id)), 'conflict');
   t.ok(itemsOf(scenario).every((item) => isCallbackNote(item.id, id)));
   t.equal(new Set(itemsOf(scenario).map((item) => item.id)).size, 5);
+});
+
+t.test('ids of items are those that earlier logs have: a note of theirs is still one', (t) => {
+  const transactionId = 'chg_01JB2XK8Z30001NPQRSTVWXY00';
+  const at = (...indexes: number[]) =>
+    indexes.map((index) => deriveId('reconciliation', transactionId, index));
+  t.strictSame(itemIdsOf(transactionId, 'NOTE'), at(1_009, 999, 989, 979, 969));
+  for (const [place, kind] of RECONCILIATION_KINDS.entries()) {
+    t.strictSame(itemIdsOf(transactionId, kind).slice(0, 2), at(1_000 + place, 990 + place), kind);
+  }
+  t.end();
 });
 
 t.test('what contradicts us has items of its own', async (t) => {
