@@ -136,14 +136,14 @@ t.test("an account's own terms: absent changes nothing, null drops", async (t) =
   });
   t.strictSame(
     parseAccountTerms({
-      approval_thresholds: { UGX: '10', KES: null },
+      approval_thresholds: { UGX: '0', KES: null },
       fees: { PAYOUT: { UGX: { basis_points: 1 }, GHS: null } },
       limits: { CHARGE: { KES: null } },
     }),
     {
       type: 'valid',
       value: {
-        approvalThresholds: { UGX: 10, KES: null },
+        approvalThresholds: { UGX: 0, KES: null },
         fees: { 'PAYOUT:UGX': { fixed: 0, basisPoints: 1, floor: null, cap: null }, 'PAYOUT:GHS': null },
         limits: { 'CHARGE:KES': null },
       },
