@@ -113,18 +113,27 @@ void t.test('a name that does not resolve, or for ever', async (t) => {
 const A = 1;
 const AAAA = 28;
 
-/** A name server that answers questions of the given types alone, with an address of this machine. */
-async function nameServerFor(t: Test, types: readonly number[]): Promise<string> {
+/** A name server that answers questions of the given types alone, with an address of this machine. `ipv6AfterMs`: the name has no other
+ *  address than that for IPv6, which is told so late. */
+async function nameServerFor(
+  t: Test,
+  types: readonly number[],
+  ipv6AfterMs: number | null = null,
+): Promise<string> {
   const server = dgram.createSocket('udp4');
   server.on('message', (question, { port, address }) => {
     const type = question.readUInt16BE(question.indexOf(0, HEAD_BYTES) + 1);
     if (!types.includes(type)) return;
+    const isThere = ipv6AfterMs === null || type === AAAA;
     const end = question.indexOf(0, HEAD_BYTES) + 5;
-    const answer = Buffer.from(question.subarray(0, end));
-    answer.set([0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0], 2);
+    const head = Buffer.from(question.subarray(0, end));
+    head.set([0x81, 0x80, 0, 1, 0, isThere ? 1 : 0, 0, 0, 0, 0], 2);
     const where = type === A ? [127, 0, 0, 1] : [...Array<number>(15).fill(0), 1];
     const record = [0xc0, HEAD_BYTES, 0, type, 0, 1, 0, 0, 0, 60, 0, where.length, ...where];
-    server.send(Buffer.concat([answer, Buffer.from(record)]), port, address);
+    const answer = Buffer.concat([head, Buffer.from(isThere ? record : [])]);
+    const tell = (): void => server.send(answer, port, address);
+    if (type === AAAA && ipv6AfterMs !== null) setTimeout(tell, ipv6AfterMs);
+    else tell();
   });
   await new Promise<void>((resolve) => {
     server.bind(0, '127.0.0.1', resolve);
@@ -148,6 +157,12 @@ void t.test('a name is found though its name server never answers for IPv6', asy
   const half = resolveByDns(() => [one, other]);
   const sender = senderFor(t, { resolve: half, attemptMs: LIMITS.webhookAttemptMs });
   t.hasStrict(await send(sender, `https://hooks.example.com:${receiver.port}/`), { error: null });
+});
+
+void t.test('a name that has an address for IPv6 alone is found, however late that is told', async (t) => {
+  const server = await nameServerFor(t, [A, AAAA], LIMITS.webhookDnsIpv6Ms + 200);
+  const found = await resolveByDns(() => [server])('hooks.example.com');
+  t.strictSame(found, [{ address: '::1', family: 6 }]);
 });
 
 void t.test('names are asked of the name servers that the system has by now', async (t) => {

@@ -179,6 +179,12 @@ for (const [what, answer, error, statusCode] of ANSWERS) {
   });
 }
 
+void t.test('the excerpt of an answer that cannot be parsed is what came of it', async (t) => {
+  const receiver = await receiverFor(t, says('500 Oh\nContent-Length: 2\n\nno'));
+  const { excerpt } = await send(senderFor(t), `https://localhost:${receiver.port}/`);
+  t.equal(excerpt, 'HTTP/1.1 500 Oh\nContent-Length: 2\n\nno');
+});
+
 /** Bodies of which the end never comes: a body is ignored (specification part 6), so the status counts. */
 const BROKEN_BODIES: readonly (readonly [what: string, answer: Answer, excerpt: RegExp])[] = [
   ['stops', (_q, response) => response.write('a'), /^a$/],
