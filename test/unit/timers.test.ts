@@ -135,7 +135,7 @@ t.test('no more are taken than may be, and of those none that applies no more', 
   t.equal(timers.takeDue(due, 2, always).length, 1, 'what does not apply is gone');
 });
 
-t.test('what falls due soon needs no row: charges, their money, and wallets', async (t) => {
+t.test('what falls due soon needs no row: charges and deposits, their money, and wallets', async (t) => {
   const timers = served(new Rows());
   const due = START + MINUTE;
   const events = [
@@ -143,16 +143,36 @@ t.test('what falls due soon needs no row: charges, their money, and wallets', as
     { type: 'TransactionSucceeded', id: idAt(2), releaseAt: due },
     { type: 'TransactionSucceeded', id: idAt(3), releaseAt: null },
     { type: 'WalletApproved', id: 'wal_1', activeAt: due },
+    { type: 'DepositCreated', id: idAt(4), expiresAt: due },
   ];
   timers.follow({ accountId: ACCOUNT, at: START, events: events as unknown as AccountEvent[] });
   t.same(timers.takeDue(due - 1, 10, always), []);
-  t.hasStrict(timers.takeDue(due, 10, always), [
-    { type: 'ReleaseCharge', transactionId: idAt(2) },
-    { type: 'ActivateWallet', walletId: 'wal_1' },
+  const sent = { accountId: ACCOUNT, deadline: due + MINUTE };
+  t.strictSame(timers.takeDue(due, 10, always), [
+    { type: 'ReleaseCharge', ...sent, transactionId: idAt(2) },
+    { type: 'ActivateWallet', ...sent, walletId: 'wal_1' },
   ]);
-  t.hasStrict(timers.takeDue(due + 2 * MINUTE, 10, always), [
-    { type: 'ExpireTransaction', transactionId: idAt(1) },
+  const sentLater = { accountId: ACCOUNT, deadline: due + 3 * MINUTE };
+  t.strictSame(timers.takeDue(due + 2 * MINUTE, 10, always), [
+    { type: 'ExpireTransaction', ...sentLater, transactionId: idAt(1) },
+    { type: 'ExpireTransaction', ...sentLater, transactionId: idAt(4) },
   ]);
+});
+
+t.test('rows are looked through now and then, not at every tick', async (t) => {
+  for (const table of ['open', 'timer'] as const) {
+    const rows = new Rows();
+    let scans = 0;
+    const range = rows.range.bind(rows);
+    rows.range = (name, options) => {
+      if (name === table) scans++;
+      return range(name, options);
+    };
+    const timers = new Timers(rows);
+    const everyMs = LIMITS.timerScanEveryMs[table];
+    for (let now = START; now < START + 3 * everyMs; now += TICK) timers.takeDue(now, 10, always);
+    t.equal(scans, 3, table);
+  }
 });
 
 t.test('what expired while nothing was taken may have been paid: pollers have time to ask', async (t) => {
