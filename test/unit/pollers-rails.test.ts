@@ -392,8 +392,27 @@ t.test(
     }
     t.equal(breaker.state, 'open');
     t.equal(breaker.reopensAt, now + 4_000, 'a rail that is down fails all that it failed before');
+    now += 4_000;
+    for (let i = 0; i < 2; i++) {
+      t.ok(breaker.allows(now));
+      fail(breaker, now, 1, true);
+    }
+    t.equal(breaker.state, 'half_open', 'those before it opened are not counted again');
   },
 );
+
+t.test('a call of before a breaker opened, which is not made after all, ends no probe', (t) => {
+  const breaker = new Breaker(() => 0);
+  const before = breaker.started();
+  fail(breaker, 100_000, 20);
+  t.ok(breaker.allows(102_000));
+  const probe = breaker.started();
+  breaker.withheld(before);
+  t.notOk(breaker.allows(102_000), 'one probe at a time');
+  breaker.withheld(probe);
+  t.ok(breaker.allows(102_000));
+  t.end();
+});
 
 t.test('where nothing succeeds, repeats open a breaker too', async (t) => {
   const breaker = new Breaker(() => 0);
