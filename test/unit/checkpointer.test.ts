@@ -4,7 +4,7 @@
 import t, { type Test } from 'tap';
 import { Checkpointer, type Pace, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
 import type { Group, PartitionLogic } from '../../actors/runtime/group.ts';
-import type { Retention } from '../../actors/runtime/retention.ts';
+import { DaysMade, type Retention } from '../../actors/runtime/retention.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { WAL_LIMITS } from '../../wal/limits.ts';
 import { commitDurably, openViewsDatabase } from '../../wal/lmdb.ts';
@@ -272,3 +272,24 @@ t.test(
     t.same(lines(), upTo(2 * portion, portion + 1));
   },
 );
+
+t.test('the clock is believed where rows were made on as many days, however many on one of them', (t) => {
+  const DAY = 86_400_000;
+  const now = 100 * DAY + 1;
+  const retention: Retention = { table: 'line', keptMs: 3 * DAY, madeAt: () => 0, isNeeded: () => false };
+  for (const [made, areEnough, keptFrom] of [
+    [[], false, -Infinity],
+    [[100, 100, 100, 100], false, -Infinity],
+    [[100, 100, 99, 99], false, -Infinity],
+    [[100, 98, 99], true, now - 3 * DAY],
+    // The oldest of these is over in part.
+    [[97, 98, 99], false, 97 * DAY],
+    [[50, 50, 51, 52], false, 50 * DAY],
+    [[49, 40, 100, 50, 50], false, 49 * DAY],
+  ] as const) {
+    const days = new DaysMade(retention, now);
+    for (const day of made) days.add(day * DAY);
+    t.strictSame([days.areEnough, days.keptFrom], [areEnough, keptFrom], made.join());
+  }
+  t.end();
+});
