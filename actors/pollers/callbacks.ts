@@ -212,11 +212,16 @@ export class Callbacks implements CallbackKeeper {
     const known = followed ?? this.#recent.get(transactionId);
     if (known !== undefined && known.accountId !== accountId) return true;
     if (followed === undefined) return false;
-    const { late, told, tells, verdict, state, next, createdAt } = followed;
+    const { isLate, told, tells, verdict, state, next, createdAt } = followed;
     const isBeingEnquired = state === 'calling' && next === 'enquire';
     const mayBeOnItsWay = tells > 0 || createdAt <= this.#options.foundUntil();
     return (
-      !late && told === null && verdict === null && state !== 'telling' && !isBeingEnquired && !mayBeOnItsWay
+      !isLate &&
+      told === null &&
+      verdict === null &&
+      state !== 'telling' &&
+      !isBeingEnquired &&
+      !mayBeOnItsWay
     );
   }
 
@@ -227,7 +232,7 @@ export class Callbacks implements CallbackKeeper {
     const watched = followed ?? this.#options.follow(transaction);
     if (watched === null) return this.#waiters.end(transaction.id, UNAVAILABLE);
     if (followed === undefined) {
-      watched.beLate(enquiredAt);
+      watched.beLate('called', enquiredAt);
       this.#called.add(watched.id);
     }
     this.#pursuit.hint(watched);

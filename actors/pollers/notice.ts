@@ -55,7 +55,7 @@ export function sentNoMore(watched: Watched): Notice | null {
 /** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. Null: as above. */
 export function waitsForLong(watched: Watched, now: number, answer: string, timings: Timings): Notice | null {
   const { enquiriesTold, waitToldMs } = timings;
-  if (watched.waitTold || watched.late || watched.expiresAt !== null) return null;
+  if (watched.waitTold || watched.isLate || watched.expiresAt !== null) return null;
   const ageMs = now - watched.createdAt;
   if (ageMs < waitToldMs || watched.enquiries < enquiriesTold) return null;
   if (watched.port.lane.health().breaker !== 'closed') return null;

@@ -10,7 +10,7 @@ import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import type { Port } from './rail-lane.ts';
-import { Watched } from './watched.ts';
+import { PHASES, Watched } from './watched.ts';
 
 const ROWS_OF_BLOCK = 512;
 const TEXT_BYTES = 160;
@@ -47,8 +47,8 @@ const SUBMITTED = 1 << 20;
 const MAYBE_SENT = 1 << 21;
 const ACCEPTANCE_UNTOLD = 1 << 22;
 const HINTED = 1 << 23;
-const LATE = 1 << 24;
-const EXPIRED = 1 << 25;
+const PHASE_SHIFT = 24;
+const PHASE_MASK = 0b11;
 const DISPUTED = 1 << 26;
 const ALARMED = 1 << 27;
 const REFUSALS_TOLD = 1 << 28;
@@ -138,12 +138,11 @@ export class Parked {
       port,
     );
     watched.number = number;
+    watched.phase = PHASES[(codes >> PHASE_SHIFT) & PHASE_MASK]!;
     watched.next = (codes & ENQUIRES) === 0 ? 'submit' : 'enquire';
     watched.maybeSent = (codes & MAYBE_SENT) !== 0;
     watched.acceptanceUntold = (codes & ACCEPTANCE_UNTOLD) !== 0;
     watched.hinted = (codes & HINTED) !== 0;
-    watched.late = (codes & LATE) !== 0;
-    watched.expired = (codes & EXPIRED) !== 0;
     watched.disputed = (codes & DISPUTED) !== 0;
     watched.alarmed = (codes & ALARMED) !== 0;
     watched.refusalsTold = (codes & REFUSALS_TOLD) !== 0;
@@ -169,6 +168,7 @@ export class Parked {
       (COUNTRIES.indexOf(watched.country) << COUNTRY_SHIFT) |
       (NETWORKS.indexOf(watched.network) << NETWORK_SHIFT) |
       (port << PORT_SHIFT) |
+      (PHASES.indexOf(watched.phase) << PHASE_SHIFT) |
       (watched.note === null ? 0 : HAS_NOTE) |
       (watched.next === 'submit' ? 0 : ENQUIRES) |
       (watched.submitted ? SUBMITTED : 0) |
@@ -176,8 +176,6 @@ export class Parked {
       (watched.maybeSent ? MAYBE_SENT : 0) |
       (watched.acceptanceUntold ? ACCEPTANCE_UNTOLD : 0) |
       (watched.hinted ? HINTED : 0) |
-      (watched.late ? LATE : 0) |
-      (watched.expired ? EXPIRED : 0) |
       (watched.disputed ? DISPUTED : 0) |
       (watched.alarmed ? ALARMED : 0) |
       (watched.refusalsTold ? REFUSALS_TOLD : 0) |

@@ -255,7 +255,7 @@ export class PollerPartition implements Keeper {
     if (this.#stopping) return;
     // A callback before it was approved is looked into as one about something final. It is to be sent now.
     const before = this.#followed.get(transactionId);
-    if (before?.late === true) this.forget(before);
+    if (before?.isLate === true) this.forget(before);
     else if (before !== undefined) this.park(before);
     if (found.type === 'found') this.#submit(found.transaction);
     // A scan will find it.
@@ -344,7 +344,7 @@ export class PollerPartition implements Keeper {
 
   find(id: string): Watched | undefined {
     const watched = this.#followed.get(id);
-    if (watched === undefined || (watched.state !== 'gone' && !watched.late)) return watched;
+    if (watched === undefined || (watched.state !== 'gone' && !watched.isLate)) return watched;
     this.park(watched);
     return undefined;
   }

@@ -101,7 +101,7 @@ export class Pursuit implements Caller {
     watched.hinted = true;
     // The provider speaks of it, so it has it, whatever the submits were answered, or will be.
     watched.maybeSent = true;
-    if (watched.late && !watched.expired) watched.enquiries = 0;
+    if (watched.phase === 'called') watched.enquiries = 0;
     if (watched.isQueuedToEnquire && !watched.isUrgent) return this.#call(watched);
     if (watched.state !== 'waiting' || watched.verdict !== null) return;
     watched.next = 'enquire';
@@ -141,8 +141,8 @@ export class Pursuit implements Caller {
   /** It was taken for one that was in flight before this process knew of it, and was not: nobody else has sent it, so what its provider
    *  does not know is sent at once. Of a withdrawal its account says whether it was. */
   onlyOurs(watched: Watched): void {
-    const { type, next, submits, submitted, late, isOwed } = watched;
-    const isOnlyFound = next === 'enquire' && submits === 0 && !submitted && !late && !isOwed;
+    const { type, next, submits, submitted, isLate, isOwed } = watched;
+    const isOnlyFound = next === 'enquire' && submits === 0 && !submitted && !isLate && !isOwed;
     if (isOnlyFound && type !== 'WITHDRAWAL') {
       watched.graceUntil = 0;
       if (watched.state === 'waiting' && watched.verdict === null) {
@@ -155,8 +155,7 @@ export class Pursuit implements Caller {
   /** It expired at the account at `expiredAt`, and may be paid after all: look now and then. The last look that was due before this process
    *  knew of it is made up for, unless the next one comes first: perhaps nobody was there to make it. */
   lookAfterExpiry(watched: Watched, expiredAt: number): void {
-    watched.beLate(0);
-    watched.expired = true;
+    watched.beLate('expired', 0);
     const { now, random, timings } = this.#options;
     const at = now();
     let dueAt = expiredAt + afterExpiryGapMs(timings, 0, random);
@@ -178,7 +177,7 @@ export class Pursuit implements Caller {
     if (watched.verdict !== null) return this.#account.tell(watched);
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
     if (!this.#options.holds()) return this.#outOfTurn(watched);
-    if (watched.late) return this.#dueLate(watched);
+    if (watched.isLate) return this.#dueLate(watched);
     if (watched.told !== null) return this.#account.askAccount(watched);
     // A callback waits for an enquiry, which brings up what its account has yet to hear.
     if (this.#account.tellsAcceptanceAgain(watched) && !watched.hinted) {
@@ -308,14 +307,14 @@ export class Pursuit implements Caller {
 
   #wait(watched: Watched, dueAt: number): void {
     watched.state = 'waiting';
-    const end = watched.lastUntil === 0 && !watched.late ? endsAt(this.#options.timings, watched) : null;
+    const end = watched.lastUntil === 0 && !watched.isLate ? endsAt(this.#options.timings, watched) : null;
     this.#wheel.set(watched.number, end === null ? dueAt : Math.min(dueAt, end));
   }
 
   /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue, for a scan to find it again. Not if its
    *  account has yet to take its acceptance, of which a scan would not know. */
-  #mayLetGo({ late, lastUntil, acceptanceUntold, port }: Watched): boolean {
-    return !late && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull(port);
+  #mayLetGo({ isLate, lastUntil, acceptanceUntold, port }: Watched): boolean {
+    return !isLate && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull(port);
   }
 
   /** Until the next enquiry or submit. */
@@ -426,7 +425,7 @@ export class Pursuit implements Caller {
   }
 
   #stillPending(watched: Watched, providerStatus: string | null): void {
-    if (watched.late) return this.#restLate(watched);
+    if (watched.isLate) return this.#restLate(watched);
     const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.lastUntil !== 0) return this.#account.expire(watched);
@@ -436,7 +435,7 @@ export class Pursuit implements Caller {
   }
 
   #notFound(watched: Watched, now: number): void {
-    if (watched.late) return this.#restLate(watched);
+    if (watched.isLate) return this.#restLate(watched);
     const { rail } = watched.port.lane;
     if (watched.submitted && !rail.forgetful) {
       // It said that it had it. To send it again could pay twice: a person looks, and we go on asking.
@@ -458,7 +457,7 @@ export class Pursuit implements Caller {
   }
 
   #unanswered(watched: Watched, retryAfterMs?: number): void {
-    if (watched.late) return this.#unansweredLate(watched, retryAfterMs);
+    if (watched.isLate) return this.#unansweredLate(watched, retryAfterMs);
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
@@ -507,7 +506,7 @@ export class Pursuit implements Caller {
     );
     watched.hinted = false;
     this.#keeper.callbacks.gaveUp(watched.id);
-    if (watched.expired) this.#restLate(watched);
+    if (watched.phase === 'expired') this.#restLate(watched);
     else this.#keeper.forget(watched);
   }
 
@@ -515,7 +514,7 @@ export class Pursuit implements Caller {
     const { now, random, timings } = this.#options;
     watched.lastEnquiries = 0;
     if (watched.enquiries >= timings.lateEnquiries && !watched.hinted) return this.#keeper.forget(watched);
-    if (!watched.expired) return this.#restUnlessHinted(watched);
+    if (watched.phase === 'called') return this.#restUnlessHinted(watched);
     this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
     if (watched.hinted) this.#answerHint(watched);
   }

@@ -166,14 +166,14 @@ export class Telling {
 
   #afterToldMs(watched: Watched): number {
     const { random, timings } = this.#options;
-    return watched.late && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
+    return watched.isLate && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
   }
 
   /** What its provider called about may be that it has taken the payment back, and its answers may know that a while later. It does not
    *  call again. Most such calls are about nothing new, so the first look again, soon, has room that later ones do not take. */
-  #mayLag({ late, expired, hinted, enquiries }: Watched, verdict: Verdict): boolean {
+  #mayLag({ phase, hinted, enquiries }: Watched, verdict: Verdict): boolean {
     const stands = verdict.type === 'RecordOutcome' && verdict.outcome === 'SUCCESSFUL';
-    if (!stands || !late || expired || hinted) return false;
+    if (!stands || phase !== 'called' || hinted) return false;
     if (enquiries > this.#options.timings.calledAgainLooks) return false;
     return this.#keeper.callbacks.hasRoom(enquiries === 1 ? 2 : 4);
   }

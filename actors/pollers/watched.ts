@@ -20,6 +20,14 @@ import type { Verdict } from './verdict.ts';
  */
 export type WatchState = 'waiting' | 'queued' | 'calling' | 'telling' | 'parked' | 'gone';
 
+/**
+ * in_flight  it is brought to its end
+ * called     it has ended, and a callback came: its provider may say something else now
+ * expired    it expired, or an operator said that it failed, and may be paid after all: it is looked at now and then
+ */
+export const PHASES = ['in_flight', 'called', 'expired'] as const;
+export type Phase = (typeof PHASES)[number];
+
 export class Watched implements PendingTransaction {
   readonly id: string;
   readonly accountId: string;
@@ -40,6 +48,7 @@ export class Watched implements PendingTransaction {
   unsent: boolean;
 
   readonly port: Port;
+  phase: Phase = 'in_flight';
   state: WatchState = 'waiting';
   next: 'submit' | 'enquire' = 'submit';
   /** In the wheel, and wherever it is parked; given by `Followed`. */
@@ -55,10 +64,6 @@ export class Watched implements PendingTransaction {
   failing = false;
   /** The enquiry in progress was caused by a callback. */
   byHint = false;
-  /** It was final already when a callback came. */
-  late = false;
-  /** `late`, and looked at now and then without a callback: it expired, and might be paid after all. */
-  expired = false;
   /** An account took a verdict of this type; if it stays in flight nonetheless, the account did not agree. */
   told: Verdict['type'] | null = null;
   /** An account did not agree with a final answer: for another amount, for instance. */
@@ -71,8 +76,8 @@ export class Watched implements PendingTransaction {
   waitTold = false;
   submits = 0;
   enquiries = 0;
-  /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. `late`: those in a row to a
-   *  callback. */
+  /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. `isLate`: those in a row
+   *  to a callback. */
   lastEnquiries = 0;
   lastUntil = 0;
   enquiredAt = 0;
@@ -102,6 +107,11 @@ export class Watched implements PendingTransaction {
     this.port = port;
   }
 
+  /** It has ended, and is followed all the same. */
+  get isLate(): boolean {
+    return this.phase !== 'in_flight';
+  }
+
   /** A callback came that no enquiry was made for since, nor is being made. */
   get isOwed(): boolean {
     return this.hinted || (this.byHint && this.isQueuedToEnquire);
@@ -122,9 +132,9 @@ export class Watched implements PendingTransaction {
     return this.byHint || this.lastUntil !== 0;
   }
 
-  /** It is final; the provider may say otherwise now. */
-  beLate(enquiredAt: number): void {
-    this.late = true;
+  /** Nothing was done about it yet. */
+  beLate(phase: Exclude<Phase, 'in_flight'>, enquiredAt: number): void {
+    this.phase = phase;
     this.enquiredAt = enquiredAt;
     this.next = 'enquire';
     this.maybeSent = true;

@@ -5,7 +5,7 @@ import t from 'tap';
 import { Followed } from '../../actors/pollers/followed.ts';
 import { NONE } from '../../actors/pollers/id-index.ts';
 import type { Port } from '../../actors/pollers/rail-lane.ts';
-import { Watched } from '../../actors/pollers/watched.ts';
+import { PHASES, Watched } from '../../actors/pollers/watched.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
 import { TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import { collectGarbage } from '../garbage.ts';
@@ -38,12 +38,11 @@ const anyPending = fc.record({
 
 /** Of what changes, as far as what waits can have it. */
 const anyState = fc.record({
+  phase: fc.constantFrom(...PHASES),
   next: fc.constantFrom('submit' as const, 'enquire' as const),
   maybeSent: fc.boolean(),
   acceptanceUntold: fc.boolean(),
   hinted: fc.boolean(),
-  late: fc.boolean(),
-  expired: fc.boolean(),
   disputed: fc.boolean(),
   alarmed: fc.boolean(),
   refusalsTold: fc.boolean(),
