@@ -10,7 +10,7 @@ import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import type { Port } from './rail-lane.ts';
-import { PHASES, Watched } from './watched.ts';
+import { PHASES, SUBMISSIONS, Watched } from './watched.ts';
 
 const ROWS_OF_BLOCK = 512;
 const TEXT_BYTES = 160;
@@ -43,8 +43,8 @@ const FEW = 0b111;
 const PORT_MASK = 0b11_1111;
 const HAS_NOTE = 1 << 18;
 const ENQUIRES = 1 << 19;
-const SUBMITTED = 1 << 20;
-const MAYBE_SENT = 1 << 21;
+const SUBMISSION_SHIFT = 20;
+const SUBMISSION_MASK = 0b11;
 const ACCEPTANCE_UNTOLD = 1 << 22;
 const HINTED = 1 << 23;
 const PHASE_SHIFT = 24;
@@ -132,7 +132,7 @@ export class Parked {
         note: (codes & HAS_NOTE) === 0 ? null : texts.slice(4).join(SEPARATOR),
         createdAt: numbers[row + CREATED_AT]!,
         expiresAt: Number.isNaN(expiresAt) ? null : expiresAt,
-        submitted: (codes & SUBMITTED) !== 0,
+        submitted: false,
         unsent: (codes & UNSENT) !== 0,
       },
       port,
@@ -140,7 +140,7 @@ export class Parked {
     watched.number = number;
     watched.phase = PHASES[(codes >> PHASE_SHIFT) & PHASE_MASK]!;
     watched.next = (codes & ENQUIRES) === 0 ? 'submit' : 'enquire';
-    watched.maybeSent = (codes & MAYBE_SENT) !== 0;
+    watched.submission = SUBMISSIONS[(codes >> SUBMISSION_SHIFT) & SUBMISSION_MASK]!;
     watched.acceptanceUntold = (codes & ACCEPTANCE_UNTOLD) !== 0;
     watched.hinted = (codes & HINTED) !== 0;
     watched.disputed = (codes & DISPUTED) !== 0;
@@ -169,11 +169,10 @@ export class Parked {
       (NETWORKS.indexOf(watched.network) << NETWORK_SHIFT) |
       (port << PORT_SHIFT) |
       (PHASES.indexOf(watched.phase) << PHASE_SHIFT) |
+      (SUBMISSIONS.indexOf(watched.submission) << SUBMISSION_SHIFT) |
       (watched.note === null ? 0 : HAS_NOTE) |
       (watched.next === 'submit' ? 0 : ENQUIRES) |
-      (watched.submitted ? SUBMITTED : 0) |
       (watched.unsent ? UNSENT : 0) |
-      (watched.maybeSent ? MAYBE_SENT : 0) |
       (watched.acceptanceUntold ? ACCEPTANCE_UNTOLD : 0) |
       (watched.hinted ? HINTED : 0) |
       (watched.disputed ? DISPUTED : 0) |

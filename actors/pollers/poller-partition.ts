@@ -309,7 +309,7 @@ export class PollerPartition implements Keeper {
     // did not reach the account before an operator, or expiry, ended it.
     const more = watched.isOwed || contradicts(watched.verdict, type);
     // A submit whose answer was lost, or is yet to come, may have reached the customer.
-    const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
+    const mayBePaid = watched.submission !== 'none' || watched.state === 'calling';
     this.forget(watched);
     const isLookedAfter = expired && mayBePaid && this.#expired.lookAfter(watched);
     if (!isLookedAfter) this.callbacks.remember(watched);

@@ -100,7 +100,7 @@ export class Pursuit implements Caller {
   #hint(watched: Watched): void {
     watched.hinted = true;
     // The provider speaks of it, so it has it, whatever the submits were answered, or will be.
-    watched.maybeSent = true;
+    watched.mayHaveArrived();
     if (watched.phase === 'called') watched.enquiries = 0;
     if (watched.isQueuedToEnquire && !watched.isUrgent) return this.#call(watched);
     if (watched.state !== 'waiting' || watched.verdict !== null) return;
@@ -128,7 +128,7 @@ export class Pursuit implements Caller {
     const { now, random, timings } = this.#options;
     if (watched.unsent) return this.begin(watched);
     watched.next = 'enquire';
-    watched.maybeSent = true;
+    watched.mayHaveArrived();
     if (watched.submitted) {
       this.#wait(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
     } else {
@@ -200,8 +200,8 @@ export class Pursuit implements Caller {
   #dueLast(watched: Watched, now: number, lateMs: number): void {
     const isUnderWay = watched.isQueuedToEnquire && watched.isUrgent;
     if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
-    const certainlyNot = !watched.maybeSent && !watched.submitted;
-    if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#account.expire(watched);
+    if (watched.submission === 'none' || watched.disputed || now >= watched.lastUntil)
+      return this.#account.expire(watched);
     if (isUnderWay) return this.#wheel.set(watched.number, watched.lastUntil);
     watched.next = 'enquire';
     this.#call(watched);
@@ -351,7 +351,7 @@ export class Pursuit implements Caller {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
       case 'not_accepted':
-        watched.maybeSent ||= result.mayHaveIt === true;
+        if (result.mayHaveIt === true) watched.mayHaveArrived();
         this.#tellOperators(neverAccepted(watched, result.reason, timings));
         if (watched.hinted) return this.#enquireAfter(watched, 0, result.retryAfterMs);
         return this.#rest(watched, result.retryAfterMs);
@@ -362,17 +362,16 @@ export class Pursuit implements Caller {
       case 'failed':
       case 'reversed':
         // If it was taken before, that may be why it is refused: a limit is reached, our float is empty.
-        if (result.type === 'failed' && watched.maybeSent) return this.#enquireAfter(watched, 0);
-        watched.maybeSent = true;
+        if (result.type === 'failed' && watched.mayBeThere) return this.#enquireAfter(watched, 0);
+        watched.mayHaveArrived();
         return this.#account.conclude(watched, result, 'API');
     }
   }
 
   #accepted(watched: Watched, providerStatus: string | null): void {
-    watched.maybeSent = true;
     watched.next = 'enquire';
     const news = !watched.submitted || watched.acceptanceUntold;
-    watched.submitted = true;
+    watched.submission = 'accepted';
     if (watched.hinted) {
       if (news) this.#account.tellAcceptance(watched, providerStatus);
       return this.#call(watched);
@@ -384,7 +383,7 @@ export class Pursuit implements Caller {
 
   /** Nobody knows whether the provider has it. At once, when a callback came in the meantime, unless it asks for more time. */
   #enquireAfter(watched: Watched, delayMs: number, retryAfterMs?: number): void {
-    watched.maybeSent = true;
+    watched.mayHaveArrived();
     watched.next = 'enquire';
     if (watched.hinted && retryAfterMs === undefined) return this.#call(watched);
     const { now, random } = this.#options;
@@ -427,7 +426,7 @@ export class Pursuit implements Caller {
   #stillPending(watched: Watched, providerStatus: string | null): void {
     if (watched.isLate) return this.#restLate(watched);
     const news = !watched.submitted || watched.acceptanceUntold;
-    watched.submitted = true;
+    watched.submission = 'accepted';
     if (watched.lastUntil !== 0) return this.#account.expire(watched);
     watched.acceptanceUntold = news;
     this.#restUnlessHinted(watched);
@@ -448,7 +447,7 @@ export class Pursuit implements Caller {
     // A callback came meanwhile: it has it by now.
     if (watched.hinted) return this.#wait(watched, now + this.#options.timings.hintGapMs);
     if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
-    watched.maybeSent = false;
+    watched.hasNotArrived();
     if (watched.lastUntil !== 0) return this.#account.expire(watched);
     watched.next = 'submit';
     // Unless it has expired while it was asked about.

@@ -1,8 +1,8 @@
 // When a poller asks, submits again, and gives up waiting: delays as pure functions of how often it has been tried.
 // Randomness comes in as `random` (0 to 1), so that tests can seed it.
 
-import type { PendingTransaction } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
+import type { Watched } from './watched.ts';
 
 export type Random = () => number;
 
@@ -102,9 +102,9 @@ export function enquiryGapMs(timings: Timings, enquiries: number, isBusy: boolea
  *  approve a charge that fails meanwhile. */
 export function endsAt(
   timings: Timings,
-  { createdAt, expiresAt, submitted, maybeSent }: PendingTransaction & { readonly maybeSent: boolean },
+  { createdAt, expiresAt, submission }: Pick<Watched, 'createdAt' | 'expiresAt' | 'submission'>,
 ): number | null {
-  if (expiresAt === null || submitted || maybeSent) return expiresAt;
+  if (expiresAt === null || submission !== 'none') return expiresAt;
   return expiresAt - Math.min(timings.approvalMs, (expiresAt - createdAt) / 15);
 }
 

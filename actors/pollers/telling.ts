@@ -90,10 +90,10 @@ export class Telling {
   expire(watched: Watched): void {
     const { accountId, id } = watched;
     const deadline = messageDeadline(this.#options);
-    if (watched.submitted || watched.maybeSent) {
-      this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
-    } else {
+    if (watched.submission === 'none') {
       this.#pass(watched, outcomeOf(watched, NEVER_HAD_IT, 'SYSTEM', deadline));
+    } else {
+      this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
     }
   }
 

@@ -28,6 +28,17 @@ export type WatchState = 'waiting' | 'queued' | 'calling' | 'telling' | 'parked'
 export const PHASES = ['in_flight', 'called', 'expired'] as const;
 export type Phase = (typeof PHASES)[number];
 
+/**
+ * What is known of its submits.
+ *
+ * none       none reached the provider, for certain: not sent, or not known to it after the grace
+ * possible   one may have: its answer was lost, or the provider speaks of it
+ * accepted   the provider said that it has it. Never unlearnt, for what it has is not sent again
+ * forgotten  the same, and it has forgotten it since: it is one that does (`Rail.forgetful`)
+ */
+export const SUBMISSIONS = ['none', 'possible', 'accepted', 'forgotten'] as const;
+export type Submission = (typeof SUBMISSIONS)[number];
+
 export class Watched implements PendingTransaction {
   readonly id: string;
   readonly accountId: string;
@@ -42,8 +53,7 @@ export class Watched implements PendingTransaction {
   readonly note: string | null;
   readonly createdAt: number;
   readonly expiresAt: number | null;
-  /** The provider has it: it said so. Never unlearnt, for what it has is not sent again. */
-  submitted: boolean;
+  submission: Submission;
   /** Its account records that it is submitted before it is, and may yet say that it is not to be. */
   unsent: boolean;
 
@@ -53,9 +63,6 @@ export class Watched implements PendingTransaction {
   next: 'submit' | 'enquire' = 'submit';
   /** In the wheel, and wherever it is parked; given by `Followed`. */
   number = NONE;
-  /** Some submit may have reached the provider; false only when it is certain that none did: not sent, or not known to it
-   *  after the grace. */
-  maybeSent = false;
   /** The account has yet to be told of its acceptance. */
   acceptanceUntold = false;
   /** A callback came that no enquiry has answered yet. */
@@ -102,9 +109,19 @@ export class Watched implements PendingTransaction {
     this.note = transaction.note;
     this.createdAt = transaction.createdAt;
     this.expiresAt = transaction.expiresAt;
-    this.submitted = transaction.submitted;
+    this.submission = transaction.submitted ? 'accepted' : 'none';
     this.unsent = transaction.unsent === true;
     this.port = port;
+  }
+
+  /** Its provider has accepted it, whatever became of that. */
+  get submitted(): boolean {
+    return this.submission === 'accepted' || this.submission === 'forgotten';
+  }
+
+  /** Its provider may have it. */
+  get mayBeThere(): boolean {
+    return this.submission === 'possible' || this.submission === 'accepted';
   }
 
   /** It has ended, and is followed all the same. */
@@ -120,7 +137,7 @@ export class Watched implements PendingTransaction {
   /** Nobody has found it in flight, nor lost an answer: after that it is enquired about before it is submitted. And no submit was
    *  taken, for certain. */
   get wasNeverTaken(): boolean {
-    return !this.submitted && !this.maybeSent && !this.hinted && this.enquiries === 0;
+    return this.submission === 'none' && !this.hinted && this.enquiries === 0;
   }
 
   get isQueuedToEnquire(): boolean {
@@ -132,12 +149,22 @@ export class Watched implements PendingTransaction {
     return this.byHint || this.lastUntil !== 0;
   }
 
+  /** A submit of it may have reached the provider. */
+  mayHaveArrived(): void {
+    this.submission = this.submitted ? 'accepted' : 'possible';
+  }
+
+  /** The provider does not know it, and that counts. */
+  hasNotArrived(): void {
+    this.submission = this.submitted ? 'forgotten' : 'none';
+  }
+
   /** Nothing was done about it yet. */
   beLate(phase: Exclude<Phase, 'in_flight'>, enquiredAt: number): void {
     this.phase = phase;
     this.enquiredAt = enquiredAt;
     this.next = 'enquire';
-    this.maybeSent = true;
+    this.mayHaveArrived();
   }
 
   /** Its account did not take what was found out: the provider remembers, and is asked again, at the end of its time, too. So a

@@ -5,7 +5,7 @@ import t from 'tap';
 import { Followed } from '../../actors/pollers/followed.ts';
 import { NONE } from '../../actors/pollers/id-index.ts';
 import type { Port } from '../../actors/pollers/rail-lane.ts';
-import { PHASES, Watched } from '../../actors/pollers/watched.ts';
+import { PHASES, SUBMISSIONS, Watched } from '../../actors/pollers/watched.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
 import { TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import { collectGarbage } from '../garbage.ts';
@@ -40,7 +40,7 @@ const anyPending = fc.record({
 const anyState = fc.record({
   phase: fc.constantFrom(...PHASES),
   next: fc.constantFrom('submit' as const, 'enquire' as const),
-  maybeSent: fc.boolean(),
+  submission: fc.constantFrom(...SUBMISSIONS),
   acceptanceUntold: fc.boolean(),
   hinted: fc.boolean(),
   disputed: fc.boolean(),
