@@ -192,7 +192,7 @@ interface TextRule {
   readonly except?: readonly string[];
 }
 
-const programs = ['**/cli.ts', '**/long.ts', 'bench/**', 'deploy/cluster.ts'];
+const programs = ['**/cli.ts', '**/long.ts', 'bench/**', 'deploy/cluster{,-run,-map,-nodes}.ts'];
 
 /** Checked line by line. */
 const textRules: readonly TextRule[] = [

@@ -200,8 +200,9 @@ export class Pursuit implements Caller {
   #dueLast(watched: Watched, now: number, lateMs: number): void {
     const isUnderWay = watched.isQueuedToEnquire && watched.isUrgent;
     if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
-    if (watched.submission === 'none' || watched.disputed || now >= watched.lastUntil)
+    if (watched.submission === 'none' || watched.disputed || now >= watched.lastUntil) {
       return this.#account.expire(watched);
+    }
     if (isUnderWay) return this.#wheel.set(watched.number, watched.lastUntil);
     watched.next = 'enquire';
     this.#call(watched);

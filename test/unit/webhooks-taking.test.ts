@@ -45,8 +45,9 @@ const endpoint = (id: string, url: string): string =>
 function backlogOf(count: number, url: string, gone: ReadonlySet<string> = new Set()): Views {
   return {
     get: (table, key) => {
-      if (table === 'delivery')
+      if (table === 'delivery') {
         return gone.has(key) ? undefined : delivery(key, key === idOf(count - 1) ? 2 : 1);
+      }
       if (table === 'endpoint') return endpoint(key, url);
       return table === 'event' ? '{"body":"{}"}' : undefined;
     },
