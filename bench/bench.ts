@@ -1,7 +1,7 @@
 // What every scenario works with: the options, a directory for its data, servers that are stopped whatever happens, and a
 // way to say how far it is. When the bench is asked to stop, whatever a scenario next asks of it throws.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HistoryJob } from './history/job.ts';
 import { writeHistory, type Written } from './history/write-history.ts';
@@ -12,6 +12,7 @@ import type { RunOptions } from './options.ts';
 import type { Repeat } from './result.ts';
 import { type Cluster, startCluster } from './servers/start-cluster.ts';
 import { startService, type Service } from './servers/start-service.ts';
+import { removeDirectory } from '../deploy/remove-directory.ts';
 import { pause } from '../src/pause.ts';
 
 /** Work of some kinds on one service. */
@@ -216,7 +217,7 @@ export class Bench {
         .stop()
         .catch((error: unknown) => failures.push(error));
     }
-    for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
+    for (const directory of this.#directories) await removeDirectory(directory);
     this.#directories = [];
     if (failures.length > 0) throw failures[0];
   }

@@ -3,7 +3,7 @@
 // Repeats go round the scenarios (a b c, a b c), not (a a, b b): a machine that changes with time then shows as spread within
 // each scenario, not as a difference between them. A second checkout is measured beside the first, scenario by scenario.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Bench, type Scenario } from './bench.ts';
@@ -11,6 +11,7 @@ import { commitOf, findConditions } from './measure/conditions.ts';
 import { UsageError, type RunOptions } from './options.ts';
 import type { Failure, Repeat, Report } from './result.ts';
 import { inTurn, measureSideBySide } from './side-by-side.ts';
+import { removeDirectory } from '../deploy/remove-directory.ts';
 import { makeWithParents } from '../wal/make-with-parents.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
@@ -83,7 +84,7 @@ export async function run(
     }));
     return { report: report!, against };
   } finally {
-    if (options.directory === null) rmSync(root, { recursive: true, force: true });
+    if (options.directory === null) await removeDirectory(root);
   }
 }
 

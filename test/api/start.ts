@@ -15,7 +15,7 @@ import {
   assertMatchesOperatorApi,
   type OpenApiDocument,
 } from './openapi-check.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 export interface Answer {
   readonly status: number;

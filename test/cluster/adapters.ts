@@ -16,7 +16,7 @@ import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
   return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);

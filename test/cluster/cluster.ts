@@ -17,7 +17,7 @@ import { ViewStore } from '../../wal/views.ts';
 import { link } from './adapters.ts';
 import { Load, makeAccounts } from './load.ts';
 import type { Account, LoadReport } from './load.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 export interface ClusterShape {
   readonly natsServers: 1 | 3;

@@ -8,7 +8,7 @@ import { waitFor } from '../../deploy/wait-for.ts';
 import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 needs('nats-server');
 

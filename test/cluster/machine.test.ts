@@ -14,7 +14,8 @@ import { Cluster, SMALL } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
 import { hangDisk, traced } from '../tracer.ts';
-import { removeDirectory, temporaryDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 

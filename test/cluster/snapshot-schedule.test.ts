@@ -8,7 +8,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 needs('nats-server');
 

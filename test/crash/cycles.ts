@@ -9,7 +9,7 @@ import { waitFor } from '../../deploy/wait-for.ts';
 import { severalAtOnce } from '../../deploy/several-at-once.ts';
 import { answerTo, get, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom } from '../seed.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 export interface CyclesOptions {
   readonly cycles: number;

@@ -14,7 +14,7 @@ import { verify } from '../../wal/tools/verify.ts';
 import { type Rows, rowsOf } from './rows.ts';
 import { type State, stateOf } from './state.ts';
 import { imported, quiet, VERSIONS } from './versions.ts';
-import { removeDirectory } from '../temporary-directory.ts';
+import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 function json<T>(version: string, name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, version, name), 'utf8')) as T;
