@@ -140,7 +140,7 @@ t.test('every amount is sent as it is, in each currency: no exponent, nothing ro
       currency,
       baseUrl,
       maxConcurrency: 1,
-      answerMs: 5_000,
+      answerMs: 60_000,
       clock: systemClock,
     } as const;
     const once = { ...common, notFoundGraceMs: 1_000, forgetful: false } as const;

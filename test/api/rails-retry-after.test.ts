@@ -64,7 +64,7 @@ t.test('so does one that no key to sign with is given for', async (t) => {
     currency: 'UGX',
     baseUrl: rails.simulator.url,
     maxConcurrency: 2,
-    answerMs: 5_000,
+    answerMs: 60_000,
     amountDecimals: 0,
     notFoundGraceMs: 1_000,
     forgetful: false,
@@ -92,7 +92,7 @@ t.test('seconds or a date, bounded, and nothing else', async (t) => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;
-  const http = new HttpClient({ baseUrl: `http://127.0.0.1:${port}`, connections: 1, answerMs: 5_000 });
+  const http = new HttpClient({ baseUrl: `http://127.0.0.1:${port}`, connections: 1, answerMs: 60_000 });
   t.teardown(() => http.close());
   const BUSY = '429 Too Many Requests';
   // Its own clock is years behind ours: what counts is what it shows.

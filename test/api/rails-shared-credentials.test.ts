@@ -16,7 +16,7 @@ const COMMON = {
   country: 'UG',
   currency: 'UGX',
   maxConcurrency: 8,
-  answerMs: 5_000,
+  answerMs: 60_000,
   notFoundGraceMs: 1_000,
   amountDecimals: 0,
   forgetful: false,
