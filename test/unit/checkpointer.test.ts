@@ -34,7 +34,7 @@ class Keeper implements Pick<PartitionLogic<never, never, unknown>, 'evolve' | '
 }
 
 /** A log of so many records, real views, and a checkpointer between them. */
-async function following(t: Test, records: number, line = (n: number) => `record ${n}`) {
+async function following(t: Test, records: number, line = (n: number) => `record ${n}`, keptMs = 0) {
   const directory = temporaryDirectory(t);
   const onFailure = (error: Error): void => void t.fail(error.message);
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure, batchRecordsMax: BATCH_RECORDS });
@@ -57,7 +57,7 @@ async function following(t: Test, records: number, line = (n: number) => `record
       name: 'accounts',
       viewsFormat,
       retention: [
-        { table: 'line', keptMs: 0, madeAt: ({ value }) => Number(value.slice(7)), isNeeded: () => false },
+        { table: 'line', keptMs, madeAt: ({ value }) => Number(value.slice(7)), isNeeded: () => false },
       ] satisfies Retention[],
       open: () => {
         const keeper = new Keeper();
@@ -272,6 +272,21 @@ t.test(
     t.same(lines(), upTo(2 * portion, portion + 1));
   },
 );
+
+t.test('nor is it read any more while the days are found on which its rows were made', async (t) => {
+  const DAY = 86_400_000;
+  const count = 2 * LIMITS.retentionRowsPerCommitMax;
+  const { open, lines } = await following(t, count, undefined, DAY);
+  const checkpointer = open();
+  await checkpointer.advance('accounts', 0, count, () => {});
+  let rests = 0;
+  await checkpointer.sweep('accounts', 0, 9 * DAY, async () => {
+    rests++;
+    checkpointer.release('accounts', 0);
+  });
+  t.equal(rests, 1);
+  t.equal(lines().length, count);
+});
 
 t.test('the clock is believed where rows were made on as many days, however many on one of them', (t) => {
   const DAY = 86_400_000;
