@@ -1,6 +1,8 @@
 // What pollers do about a transaction that is final: look whether its provider says otherwise, within bounds, and never send
 // it again.
 import t from 'tap';
+import type { Reply } from '../../src/bus/bus.ts';
+import { rejection } from '../../src/domain/error-code.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
 import { charge, outcome, payout, settle } from './domain/scenario.ts';
@@ -157,6 +159,33 @@ t.test('one that is let go and then failed by an operator is looked at on: it ma
   await driven.clock.advance(7 * MINUTE, 1_000);
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'however long its account is away');
 });
+
+t.test(
+  'one that is failed while nobody follows it is looked at on, however many before it were nothing',
+  async (t) => {
+    const driven = await new Driven().start();
+    const payouts = Array.from({ length: LIMITS.pollerLateMax + 1 }, () =>
+      driven.accounts.create(payout({ amount: '500' })),
+    );
+    const last = payouts.pop()!;
+    const nothing = { type: 'rejected', rejection: rejection('transaction_not_found') } as const;
+    // As where this poller had let go of all.
+    const body = JSON.stringify({ sequence: driven.accounts.scenario.lines.length, data: [], next: null });
+    let found: Reply | null = nothing;
+    driven.accounts.intercept = ({ type }) => {
+      if (type === 'ListPending' || type === 'ListExpired') return { type: 'done', body, replayed: false };
+      return type === 'GetPending' ? found : null;
+    };
+    await driven.crash();
+    for (const { id } of payouts) driven.accounts.when(settle(id));
+    await driven.clock.advance(100);
+    found = null;
+    driven.provider.settle(last, paid());
+    driven.accounts.when(settle(last.id));
+    await driven.clock.advance(30 * MINUTE, 5_000);
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  },
+);
 
 t.test('a payout that a person has said to have failed is looked at on, and not sent again', async (t) => {
   for (const restarts of [false, true]) {
