@@ -101,10 +101,8 @@ export class Callbacks implements CallbackKeeper {
    *  those that are followed although they have expired. */
   left(expired: Iterable<string>): LeftCallback[] {
     const late = [...this.#called, ...expired].flatMap((id) => this.#followed.get(id) ?? []);
-    const told = this.#followed
-      .awake()
-      .filter((watched) => watched.told !== null || watched.verdict !== null);
-    for (const watched of [...late, ...told]) {
+    const concluded = this.#followed.awake().filter(({ isConcluded }) => isConcluded);
+    for (const watched of [...late, ...concluded]) {
       const isBeingAsked = watched.byHint && watched.state === 'calling';
       if (watched.isOwed || isBeingAsked) this.#left.set(watched.id, watched.accountId);
     }
@@ -212,17 +210,10 @@ export class Callbacks implements CallbackKeeper {
     const known = followed ?? this.#recent.get(transactionId);
     if (known !== undefined && known.accountId !== accountId) return true;
     if (followed === undefined) return false;
-    const { isLate, told, tells, verdict, state, next, createdAt } = followed;
-    const isBeingEnquired = state === 'calling' && next === 'enquire';
+    const { isLate, isConcluded, tells, state, next, createdAt } = followed;
+    const isBeingAsked = state === 'beginning' || (state === 'calling' && next === 'enquire');
     const mayBeOnItsWay = tells > 0 || createdAt <= this.#options.foundUntil();
-    return (
-      !isLate &&
-      told === null &&
-      verdict === null &&
-      state !== 'telling' &&
-      !isBeingEnquired &&
-      !mayBeOnItsWay
-    );
+    return !isLate && !isConcluded && !isBeingAsked && !mayBeOnItsWay;
   }
 
   /** It is final; the provider may say otherwise now. */

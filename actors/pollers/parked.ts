@@ -49,7 +49,7 @@ const ACCEPTANCE_UNTOLD = 1 << 22;
 const HINTED = 1 << 23;
 const PHASE_SHIFT = 24;
 const PHASE_MASK = 0b11;
-const DISPUTED = 1 << 26;
+const OUTCOME_TAKEN = 1 << 26;
 const ALARMED = 1 << 27;
 const REFUSALS_TOLD = 1 << 28;
 const WAIT_TOLD = 1 << 29;
@@ -62,9 +62,9 @@ interface Block {
   parked: number;
 }
 
-/** It waits, but not for its account to take a verdict, nor to be forgotten in a moment. */
-export function isParkable({ state, verdict, told }: Watched): boolean {
-  return state === 'waiting' && verdict === null && told === null;
+/** It waits for its next call. What waits for its account does not for long. */
+export function isParkable({ state }: Watched): boolean {
+  return state === 'waiting';
 }
 
 export class Parked {
@@ -143,7 +143,7 @@ export class Parked {
     watched.submission = SUBMISSIONS[(codes >> SUBMISSION_SHIFT) & SUBMISSION_MASK]!;
     watched.acceptanceUntold = (codes & ACCEPTANCE_UNTOLD) !== 0;
     watched.hinted = (codes & HINTED) !== 0;
-    watched.disputed = (codes & DISPUTED) !== 0;
+    watched.outcomeTaken = (codes & OUTCOME_TAKEN) !== 0;
     watched.alarmed = (codes & ALARMED) !== 0;
     watched.refusalsTold = (codes & REFUSALS_TOLD) !== 0;
     watched.waitTold = (codes & WAIT_TOLD) !== 0;
@@ -175,7 +175,7 @@ export class Parked {
       (watched.unsent ? UNSENT : 0) |
       (watched.acceptanceUntold ? ACCEPTANCE_UNTOLD : 0) |
       (watched.hinted ? HINTED : 0) |
-      (watched.disputed ? DISPUTED : 0) |
+      (watched.outcomeTaken ? OUTCOME_TAKEN : 0) |
       (watched.alarmed ? ALARMED : 0) |
       (watched.refusalsTold ? REFUSALS_TOLD : 0) |
       (watched.waitTold ? WAIT_TOLD : 0) |

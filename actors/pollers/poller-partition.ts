@@ -148,9 +148,7 @@ export class PollerPartition implements Keeper {
     this.#reader.stop();
     this.#expired.stop();
     for (const watched of this.#followed.awake()) {
-      if (watched.state !== 'queued') continue;
-      watched.hinted = watched.isOwed;
-      this.#pursuit.end(watched);
+      if (watched.state === 'queued') this.#pursuit.end(watched);
     }
     this.callbacks.stop();
     await this.#subscription?.close();

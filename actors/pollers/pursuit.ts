@@ -55,7 +55,9 @@ export class Pursuit implements Caller {
     };
     this.#withdrawalSubmits = new WithdrawalSubmits({ ...options, onAnswer });
     const ours = { ...options, holds: () => this.#isOurs() };
-    this.#account = new Telling(ours, keeper, this.#wheel, (watched) => this.#rest(watched));
+    const rest = (watched: Watched): void => this.#rest(watched);
+    const askAgain = (watched: Watched): void => this.#askAgain(watched);
+    this.#account = new Telling(ours, keeper, this.#wheel, { rest, askAgain });
   }
 
   /** Nothing is on its way to an account. */
@@ -80,6 +82,8 @@ export class Pursuit implements Caller {
 
   /** It has ended, or is somebody else's. */
   end(watched: Watched): void {
+    // A callback whose enquiry waited for its turn still waits.
+    watched.hinted = watched.isOwed;
     this.#account.settleVerdict(watched);
     watched.state = 'gone';
     this.#wheel.remove(watched.number);
@@ -103,7 +107,7 @@ export class Pursuit implements Caller {
     watched.mayHaveArrived();
     if (watched.phase === 'called') watched.enquiries = 0;
     if (watched.isQueuedToEnquire && !watched.isUrgent) return this.#call(watched);
-    if (watched.state !== 'waiting' || watched.verdict !== null) return;
+    if (watched.state !== 'waiting' && watched.state !== 'taken') return;
     watched.next = 'enquire';
     const now = this.#options.now();
     const at = Math.max(now, watched.enquiredAt + this.#options.timings.hintGapMs);
@@ -145,9 +149,7 @@ export class Pursuit implements Caller {
     const isOnlyFound = next === 'enquire' && submits === 0 && !submitted && !isLate && !isOwed;
     if (isOnlyFound && type !== 'WITHDRAWAL') {
       watched.graceUntil = 0;
-      if (watched.state === 'waiting' && watched.verdict === null) {
-        this.#wheel.setBy(watched.number, this.#options.now());
-      }
+      if (watched.state === 'waiting') this.#wheel.setBy(watched.number, this.#options.now());
     }
     this.#keeper.park(watched);
   }
@@ -174,11 +176,31 @@ export class Pursuit implements Caller {
   // --- What is due ---------------------------------------------------------------------------------------------------
 
   #due(watched: Watched, now: number): void {
-    if (watched.verdict !== null) return this.#account.tell(watched);
-    if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
+    switch (watched.state) {
+      case 'waiting':
+      case 'queued':
+        return this.#dueToCall(watched, now);
+      case 'untaken':
+        return this.#account.tell(watched);
+      case 'taken':
+        return this.#dueTaken(watched, now);
+      case 'beginning':
+      case 'calling':
+      case 'telling':
+      case 'asking':
+      case 'parked':
+      case 'gone':
+        return;
+    }
+  }
+
+  #dueToCall(watched: Watched, now: number): void {
+    if (this.#stopping) return;
     if (!this.#options.holds()) return this.#outOfTurn(watched);
-    if (watched.isLate) return this.#dueLate(watched);
-    if (watched.told !== null) return this.#account.askAccount(watched);
+    if (watched.isLate) {
+      if (watched.state === 'waiting') this.#call(watched);
+      return;
+    }
     // A callback waits for an enquiry, which brings up what its account has yet to hear.
     if (this.#account.tellsAcceptanceAgain(watched) && !watched.hinted) {
       this.#rest(watched);
@@ -190,22 +212,44 @@ export class Pursuit implements Caller {
     else this.#endInTime(watched);
   }
 
-  #dueLate(watched: Watched): void {
-    if (watched.told !== null && !watched.hinted) return this.#keeper.forget(watched);
-    watched.told = null;
-    if (watched.state === 'waiting') this.#call(watched);
+  /** Its account took its end, and the feed did not end it. */
+  #dueTaken(watched: Watched, now: number): void {
+    if (this.#stopping) return;
+    if (!this.#options.holds()) return this.#wheel.set(watched.number, now + this.#shortGapMs());
+    if (!watched.isLate) return this.#account.askAccount(watched);
+    if (watched.hinted) this.#call(watched);
+    else this.#keeper.forget(watched);
   }
 
   /** It has expired: one last enquiry, if the provider may have it and answers in time. */
   #dueLast(watched: Watched, now: number, lateMs: number): void {
     const isUnderWay = watched.isQueuedToEnquire && watched.isUrgent;
     if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
-    if (watched.submission === 'none' || watched.disputed || now >= watched.lastUntil) {
-      return this.#account.expire(watched);
-    }
+    const isOver = watched.submission === 'none' || watched.outcomeTaken || now >= watched.lastUntil;
+    if (isOver) return this.#expire(watched);
     if (isUnderWay) return this.#wheel.set(watched.number, watched.lastUntil);
     watched.next = 'enquire';
     this.#call(watched);
+  }
+
+  #expire(watched: Watched): void {
+    watched.next = 'enquire';
+    this.#beginLastAnew(watched);
+    this.#account.expire(watched);
+  }
+
+  /** If it comes back it has another last enquiry: its account's time is behind the one here, and whoever pays until that has come has
+   *  paid; or its account did not take what was found out. */
+  #beginLastAnew(watched: Watched): void {
+    watched.lastEnquiries = 0;
+    watched.lastUntil = 0;
+  }
+
+  /** The provider remembers what its account does not take. A callback that this was the answer to is not answered. */
+  #askAgain(watched: Watched): void {
+    watched.hinted ||= watched.byHint;
+    this.#beginLastAnew(watched);
+    this.#rest(watched);
   }
 
   /** Over to the rail, for `watched.next`. */
@@ -365,6 +409,7 @@ export class Pursuit implements Caller {
         // If it was taken before, that may be why it is refused: a limit is reached, our float is empty.
         if (result.type === 'failed' && watched.mayBeThere) return this.#enquireAfter(watched, 0);
         watched.mayHaveArrived();
+        watched.next = 'enquire';
         return this.#account.conclude(watched, result, 'API');
     }
   }
@@ -428,7 +473,7 @@ export class Pursuit implements Caller {
     if (watched.isLate) return this.#restLate(watched);
     const news = !watched.submitted || watched.acceptanceUntold;
     watched.submission = 'accepted';
-    if (watched.lastUntil !== 0) return this.#account.expire(watched);
+    if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.acceptanceUntold = news;
     this.#restUnlessHinted(watched);
     if (news) this.#account.tellAcceptance(watched, providerStatus);
@@ -449,7 +494,7 @@ export class Pursuit implements Caller {
     if (watched.hinted) return this.#wait(watched, now + this.#options.timings.hintGapMs);
     if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
     watched.hasNotArrived();
-    if (watched.lastUntil !== 0) return this.#account.expire(watched);
+    if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
     // Unless it has expired while it was asked about.
     watched.state = 'waiting';
@@ -461,7 +506,7 @@ export class Pursuit implements Caller {
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
-      return this.#account.expire(watched);
+      return this.#expire(watched);
     }
     // A callback stays until an answer is usable: its account may hear meanwhile of an end that was found out before it, and without the
     // callback nobody would ask any more.

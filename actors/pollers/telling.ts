@@ -6,6 +6,7 @@
 // a question, nothing else is done about a transaction.
 
 import type { Reply } from '../../src/bus/bus.ts';
+import { assert } from '../../src/domain/assert.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Terminal } from '../../src/rails/rail.ts';
@@ -16,22 +17,29 @@ import type { TimingWheel } from './timing-wheel.ts';
 import { isOfSubmits, NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
+/** What goes on when an account was told in vain. */
+export interface Asker {
+  /** Until its next enquiry or submit. */
+  rest(watched: Watched): void;
+  /** Its account does not take what was found out. */
+  askAgain(watched: Watched): void;
+}
+
 export class Telling {
   readonly #options: PursuitOptions;
   readonly #keeper: Keeper;
   readonly #wheel: TimingWheel;
-  /** Has it wait for its next enquiry or submit. */
-  readonly #rest: (watched: Watched) => void;
+  readonly #asker: Asker;
   /** Commands with accounts. */
   #telling = 0;
   /** Verdicts that no account has taken yet. */
   #verdicts = 0;
 
-  constructor(options: PursuitOptions, keeper: Keeper, wheel: TimingWheel, rest: (watched: Watched) => void) {
+  constructor(options: PursuitOptions, keeper: Keeper, wheel: TimingWheel, asker: Asker) {
     this.#options = options;
     this.#keeper = keeper;
     this.#wheel = wheel;
-    this.#rest = rest;
+    this.#asker = asker;
   }
 
   /** Nothing is on its way to an account. */
@@ -105,11 +113,11 @@ export class Telling {
     this.tell(watched);
   }
 
-  /** Its verdict, if there is one. */
+  /** Its verdict, for the first time or again. */
   tell(watched: Watched): void {
     const { bus } = this.#options;
     const { verdict } = watched;
-    if (verdict === null) return;
+    assert(verdict !== null, 'an account is told a verdict');
     // Whoever has the partition now may have submitted it since, and had it accepted.
     if (isOfSubmits(verdict) && !this.#options.holds()) return this.#askProvider(watched);
     watched.state = 'telling';
@@ -134,14 +142,15 @@ export class Telling {
     switch (reply.type) {
       case 'done':
         this.settleVerdict(watched);
-        watched.state = 'waiting';
         if (this.#mayLag(watched, verdict)) {
+          watched.state = 'waiting';
           return this.#wheel.set(
             watched.number,
             now() + calledAgainGapMs(timings, watched.enquiries, random),
           );
         }
-        watched.told = verdict.type;
+        watched.state = 'taken';
+        watched.outcomeTaken ||= verdict.type === 'RecordOutcome';
         // The feed usually ends it before that.
         return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
       case 'rejected':
@@ -149,19 +158,16 @@ export class Telling {
         return this.#keeper.forget(watched);
       case 'unavailable':
       case 'unknown':
-        watched.state = 'waiting';
-        if (watched.tells < LIMITS.pollerSendsMax) {
-          return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
-        }
-        return this.#askProvider(watched);
+        if (watched.tells >= LIMITS.pollerSendsMax) return this.#askProvider(watched);
+        watched.state = 'untaken';
+        return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
     }
   }
 
   /** It remembers what its account does not take. */
   #askProvider(watched: Watched): void {
     this.settleVerdict(watched);
-    watched.askAgain();
-    this.#rest(watched);
+    this.#asker.askAgain(watched);
   }
 
   #afterToldMs(watched: Watched): number {
@@ -184,11 +190,11 @@ export class Telling {
     watched.verdict = null;
   }
 
-  /** It was told, and yet the feed did not end it: did the account not agree, or is it long final? */
+  /** It took a verdict, and yet the feed did not end it: did it not agree, is its time behind the one here, or is it long final? */
   askAccount(watched: Watched): void {
     const { bus } = this.#options;
     const { accountId, id } = watched;
-    watched.state = 'telling';
+    watched.state = 'asking';
     this.#telling++;
     const deadline = messageDeadline(this.#options);
     bus.send(
@@ -206,24 +212,17 @@ export class Telling {
   #accountAnswered(watched: Watched, reply: Reply): void {
     if (watched.state === 'gone') return;
     const { now, random, timings } = this.#options;
-    watched.state = 'waiting';
-    if (reply.type === 'rejected') {
-      this.#keeper.forget(watched);
-      if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
-      return;
+    switch (reply.type) {
+      case 'done':
+        return this.#asker.rest(watched);
+      case 'rejected':
+        this.#keeper.forget(watched);
+        if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
+        return;
+      case 'unavailable':
+      case 'unknown':
+        watched.state = 'taken';
+        return this.#wheel.set(watched.number, now() + retryGapMs(timings, 3, random));
     }
-    if (reply.type !== 'done') {
-      return this.#wheel.set(watched.number, now() + retryGapMs(timings, 3, random));
-    }
-    watched.next = 'enquire';
-    if (watched.told === 'RecordOutcome') {
-      watched.disputed = true;
-    } else {
-      // Its time is behind the one here: whoever pays until that has come has paid.
-      watched.lastEnquiries = 0;
-      watched.lastUntil = 0;
-    }
-    watched.told = null;
-    this.#rest(watched);
   }
 }

@@ -11,14 +11,40 @@ import type { Port } from './rail-lane.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
- * waiting    in the wheel; what happens when it falls due follows from the other fields
- * queued     in its rail's queue for `next`, and in the wheel if it can expire
- * calling    the rail has it
- * telling    its account has a command or a query about it
- * parked     it waits, and `Parked` has what is in this object: whatever still holds the object lets go
- * gone       final, or forgotten: whatever still holds it lets go
+ *      ┌──────────────── no final answer ────────────────┐
+ *      ▼                                                 │
+ *   waiting ─────────────────────▶ queued ───────────▶ calling
+ *      │  └──(a withdrawal's submit)▶ beginning ─────────┘│
+ *      │                                                  │ final
+ *      └──────── expired ─────────┐  ┌────────────────────┘
+ *                                 ▼  ▼
+ *                   untaken ◀──▶ telling ──▶ taken ◀──▶ asking
+ *
+ * Until its end is known:
+ *   waiting    for its next call, in the wheel
+ *   beginning  its account is asked whether it may be submitted
+ *   queued     in its rail's queue for `next`, and in the wheel if it can expire
+ *   calling    the rail has it
+ * From then on, until the feed says so too; or it waits again, because its account does not take that, or does not agree:
+ *   telling    its account is told its verdict
+ *   untaken    its account did not take it: in the wheel, to be told again
+ *   taken      its account took it: in the wheel, for where the feed does not end it
+ *   asking     its account is asked why it has not ended
+ * The object is not it any more, and whatever still holds it lets go:
+ *   parked     it waits, and `Parked` has what is in this object
+ *   gone       final, or forgotten
  */
-export type WatchState = 'waiting' | 'queued' | 'calling' | 'telling' | 'parked' | 'gone';
+export type WatchState =
+  | 'waiting'
+  | 'beginning'
+  | 'queued'
+  | 'calling'
+  | 'telling'
+  | 'untaken'
+  | 'taken'
+  | 'asking'
+  | 'parked'
+  | 'gone';
 
 /**
  * in_flight  it is brought to its end
@@ -71,10 +97,8 @@ export class Watched implements PendingTransaction {
   failing = false;
   /** The enquiry in progress was caused by a callback. */
   byHint = false;
-  /** An account took a verdict of this type; if it stays in flight nonetheless, the account did not agree. */
-  told: Verdict['type'] | null = null;
-  /** An account did not agree with a final answer: for another amount, for instance. */
-  disputed = false;
+  /** Its account took an outcome. If it is in flight nonetheless, its account did not agree: it is for another amount, for instance. */
+  outcomeTaken = false;
   /** An operator was told that the provider no longer knows it; of one that it has not accepted, that its wallet was revoked. */
   alarmed = false;
   /** An operator was told that the provider never takes it. */
@@ -90,7 +114,7 @@ export class Watched implements PendingTransaction {
   enquiredAt = 0;
   /** Until then `not_found` says nothing. `unsent`: until then it is not begun while its rail is down; 0: it was not tried. */
   graceUntil = 0;
-  /** Held until the account has taken it. */
+  /** What its account has yet to take: `telling` or `untaken`. */
   verdict: Verdict | null = null;
   /** Times the account was told and did not answer. */
   tells = 0;
@@ -129,6 +153,12 @@ export class Watched implements PendingTransaction {
     return this.phase !== 'in_flight';
   }
 
+  /** How it ended is known. */
+  get isConcluded(): boolean {
+    const { state } = this;
+    return state === 'telling' || state === 'untaken' || state === 'taken' || state === 'asking';
+  }
+
   /** A callback came that no enquiry was made for since, nor is being made. */
   get isOwed(): boolean {
     return this.hinted || (this.byHint && this.isQueuedToEnquire);
@@ -165,14 +195,5 @@ export class Watched implements PendingTransaction {
     this.enquiredAt = enquiredAt;
     this.next = 'enquire';
     this.mayHaveArrived();
-  }
-
-  /** Its account did not take what was found out: the provider remembers, and is asked again, at the end of its time, too. So a
-   *  callback that this was the answer to is not answered. */
-  askAgain(): void {
-    this.next = 'enquire';
-    this.hinted ||= this.byHint;
-    this.lastEnquiries = 0;
-    this.lastUntil = 0;
   }
 }

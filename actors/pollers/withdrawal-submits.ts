@@ -56,7 +56,7 @@ export class WithdrawalSubmits {
     const { accountId, id } = watched;
     const deadline = messageDeadline(this.#options);
     const revoked = this.#revoked;
-    watched.state = 'telling';
+    watched.state = 'beginning';
     this.#asking++;
     const again = !watched.unsent;
     const command = {

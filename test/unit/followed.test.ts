@@ -43,7 +43,7 @@ const anyState = fc.record({
   submission: fc.constantFrom(...SUBMISSIONS),
   acceptanceUntold: fc.boolean(),
   hinted: fc.boolean(),
-  disputed: fc.boolean(),
+  outcomeTaken: fc.boolean(),
   alarmed: fc.boolean(),
   refusalsTold: fc.boolean(),
   waitTold: fc.boolean(),
@@ -154,10 +154,12 @@ t.test('what does anything but wait stays an object', async (t) => {
   const changes: Partial<Watched>[] = [
     { state: 'queued' },
     { state: 'calling' },
+    { state: 'beginning' },
     { state: 'telling' },
+    { state: 'untaken' },
+    { state: 'taken' },
+    { state: 'asking' },
     { state: 'gone' },
-    { told: 'RecordOutcome' },
-    { verdict: { type: 'ExpireTransaction', accountId: 'acc_1', deadline: 1, transactionId: 'chg_1' } },
   ];
   for (const [index, change] of changes.entries()) {
     const watched = Object.assign(newWatched(`chg_${index}`), change);
