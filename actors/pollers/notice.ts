@@ -45,6 +45,14 @@ export function neverAccepted(watched: Watched, reason: string, { submitsTold }:
   return { what: 'never_accepted', provider, transactionId, detail };
 }
 
+/** Its provider said that it had it. To send it again could pay twice: a person looks, and it is asked on. Null: it was told, or that
+ *  its provider does not know it says nothing yet. */
+export function providerForgot(watched: Watched, now: number): Notice | null {
+  const wasTold = watched.alarmed;
+  watched.alarmed = now >= watched.graceUntil;
+  return watched.alarmed && !wasTold ? noticeOf('provider_forgot', watched, null) : null;
+}
+
 /** Nobody else ends it, where its provider never had it: a person looks, and settles it. Null: it was told. */
 export function sentNoMore(watched: Watched): Notice | null {
   if (watched.alarmed) return null;
@@ -52,10 +60,10 @@ export function sentNoMore(watched: Watched): Notice | null {
   return noticeOf('wallet_revoked', watched, null);
 }
 
-/** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. Null: as above. */
+/** What is in flight and cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. Null: as above. */
 export function waitsForLong(watched: Watched, now: number, answer: string, timings: Timings): Notice | null {
   const { enquiriesTold, waitToldMs } = timings;
-  if (watched.waitTold || watched.isLate || watched.expiresAt !== null) return null;
+  if (watched.waitTold || watched.expiresAt !== null) return null;
   const ageMs = now - watched.createdAt;
   if (ageMs < waitToldMs || watched.enquiries < enquiriesTold) return null;
   if (watched.port.lane.health().breaker !== 'closed') return null;

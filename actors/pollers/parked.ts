@@ -27,7 +27,7 @@ const GRACE_UNTIL = 4;
 const LAST_UNTIL = 5;
 const SUBMITS = 6;
 const ENQUIRIES = 7;
-const LAST_ENQUIRIES = 8;
+const UNANSWERED = 8;
 const TELLS = 9;
 const CODES = 10;
 const TEXT_LENGTH = 11;
@@ -96,7 +96,7 @@ export class Parked {
     numbers[row + LAST_UNTIL] = watched.lastUntil;
     numbers[row + SUBMITS] = watched.submits;
     numbers[row + ENQUIRIES] = watched.enquiries;
-    numbers[row + LAST_ENQUIRIES] = watched.lastEnquiries;
+    numbers[row + UNANSWERED] = watched.unanswered;
     numbers[row + TELLS] = watched.tells;
     numbers[row + CODES] = this.#codesOf(watched);
     numbers[row + TEXT_LENGTH] = this.#putText(number, block, textOf(watched));
@@ -150,7 +150,7 @@ export class Parked {
     watched.failing = (codes & FAILING) !== 0;
     watched.submits = numbers[row + SUBMITS]!;
     watched.enquiries = numbers[row + ENQUIRIES]!;
-    watched.lastEnquiries = numbers[row + LAST_ENQUIRIES]!;
+    watched.unanswered = numbers[row + UNANSWERED]!;
     watched.lastUntil = numbers[row + LAST_UNTIL]!;
     watched.enquiredAt = numbers[row + ENQUIRED_AT]!;
     watched.graceUntil = numbers[row + GRACE_UNTIL]!;

@@ -11,11 +11,11 @@
 //   - Whatever comes in from outside ends by parking what it was about, if that only waits: the object is not used after that.
 
 import { LIMITS } from '../../src/limits.ts';
-import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { type Answer, WithdrawalSubmits } from './withdrawal-submits.ts';
 import { NONE } from './id-index.ts';
 import type { Keeper, PursuitOptions } from './keeper.ts';
-import { neverAccepted, noticeOf, type Notice, sentNoMore, waitsForLong } from './notice.ts';
+import { neverAccepted, noticeOf, type Notice, providerForgot, sentNoMore, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import {
   afterExpiryGapMs,
@@ -241,7 +241,7 @@ export class Pursuit implements Caller {
   /** If it comes back it has another last enquiry: its account's time is behind the one here, and whoever pays until that has come has
    *  paid; or its account did not take what was found out. */
   #beginLastAnew(watched: Watched): void {
-    watched.lastEnquiries = 0;
+    watched.unanswered = 0;
     watched.lastUntil = 0;
   }
 
@@ -329,10 +329,10 @@ export class Pursuit implements Caller {
     switch (answer.submission) {
       case 'begun':
         return this.#toRail(watched);
-      case 'begun_before':
+      case 'again':
+      case 'begun_by_other':
         // A callback may have come while this was asked: somebody has sent it.
-        if (!watched.unsent && !watched.hinted) return this.#toRail(watched);
-        watched.unsent = false;
+        if (answer.submission === 'again' && !watched.hinted) return this.#toRail(watched);
         watched.graceUntil = this.#options.now() + graceAfterOtherMs(watched);
         return this.#enquireAfter(watched, 0);
       case 'revoked':
@@ -445,19 +445,14 @@ export class Pursuit implements Caller {
   }
 
   #enquired(watched: Watched, result: EnquiryResult): void {
-    const { timings } = this.#options;
-    const now = this.#options.now();
     watched.enquiries++;
-    watched.enquiredAt = now;
+    watched.enquiredAt = this.#options.now();
     switch (result.type) {
       case 'pending':
-        this.#tellOperators(waitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`, timings));
-        return this.#stillPending(watched, result.providerStatus);
       case 'not_found':
-        return this.#notFound(watched, now);
       case 'unknown':
-        this.#tellOperators(waitsForLong(watched, now, `unknown: ${result.reason}`, timings));
-        return this.#unanswered(watched, result.retryAfterMs);
+        if (watched.isLate) return this.#enquiredLate(watched, result);
+        return this.#enquiredInFlight(watched, result, watched.enquiredAt);
       case 'succeeded':
       case 'failed':
       case 'reversed':
@@ -469,8 +464,21 @@ export class Pursuit implements Caller {
     }
   }
 
+  #enquiredInFlight(watched: Watched, result: Exclude<EnquiryResult, Terminal>, now: number): void {
+    const { timings } = this.#options;
+    switch (result.type) {
+      case 'pending':
+        this.#tellOperators(waitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`, timings));
+        return this.#stillPending(watched, result.providerStatus);
+      case 'not_found':
+        return this.#notFound(watched, now);
+      case 'unknown':
+        this.#tellOperators(waitsForLong(watched, now, `unknown: ${result.reason}`, timings));
+        return this.#unanswered(watched, result.retryAfterMs);
+    }
+  }
+
   #stillPending(watched: Watched, providerStatus: string | null): void {
-    if (watched.isLate) return this.#restLate(watched);
     const news = !watched.submitted || watched.acceptanceUntold;
     watched.submission = 'accepted';
     if (watched.lastUntil !== 0) return this.#expire(watched);
@@ -480,14 +488,9 @@ export class Pursuit implements Caller {
   }
 
   #notFound(watched: Watched, now: number): void {
-    if (watched.isLate) return this.#restLate(watched);
     const { rail } = watched.port.lane;
     if (watched.submitted && !rail.forgetful) {
-      // It said that it had it. To send it again could pay twice: a person looks, and we go on asking.
-      if (now >= watched.graceUntil && !watched.alarmed) {
-        this.#options.onNotice(noticeOf('provider_forgot', watched, null));
-      }
-      watched.alarmed = now >= watched.graceUntil;
+      this.#tellOperators(providerForgot(watched, now));
       return this.#unanswered(watched);
     }
     // A callback came meanwhile: it has it by now.
@@ -502,10 +505,9 @@ export class Pursuit implements Caller {
   }
 
   #unanswered(watched: Watched, retryAfterMs?: number): void {
-    if (watched.isLate) return this.#unansweredLate(watched, retryAfterMs);
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
-    if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
+    if (watched.lastUntil !== 0 && ++watched.unanswered >= lastEnquiries && !hasLong) {
       return this.#expire(watched);
     }
     // A callback stays until an answer is usable: its account may hear meanwhile of an end that was found out before it, and without the
@@ -531,6 +533,23 @@ export class Pursuit implements Caller {
     this.#wheel.setBy(watched.number, watched.enquiredAt + gapMs);
   }
 
+  /** Its account made it final while the rail was busy with it. The refusal of a submit says nothing of what was submitted before; a
+   *  failure that an enquiry found may contradict what an operator said. */
+  #answeredTooLate(watched: Watched, result: SubmitResult | EnquiryResult): void {
+    const isEnquiryThatSays = watched.next === 'enquire' && (watched.byHint || result.type === 'failed');
+    if (isEnquiryThatSays || result.type === 'succeeded' || result.type === 'reversed') {
+      this.#keeper.lookInto(watched.accountId, watched.id);
+    }
+  }
+
+  // --- What has ended ------------------------------------------------------------------------------------------------
+
+  /** Its provider says nothing else than before. */
+  #enquiredLate(watched: Watched, result: Exclude<EnquiryResult, Terminal>): void {
+    if (result.type === 'unknown') this.#unansweredLate(watched, result.retryAfterMs);
+    else this.#restLate(watched);
+  }
+
   /** Nobody else may ever ask about what has ended, so a callback waits until its provider has said something. Meanwhile the looks after
    *  expiry are not made. */
   #unansweredLate(watched: Watched, retryAfterMs?: number): void {
@@ -539,16 +558,14 @@ export class Pursuit implements Caller {
     if (!watched.hinted) return this.#restLate(watched);
     const { now, random, timings } = this.#options;
     watched.enquiries--;
-    if (++watched.lastEnquiries >= timings.hintEnquiries) return this.#giveUpHint(watched);
-    const gapMs = enquiryGapMs(timings, watched.lastEnquiries - 1, watched.port.lane.isBusy, random);
+    if (++watched.unanswered >= timings.hintEnquiries) return this.#giveUpHint(watched);
+    const gapMs = enquiryGapMs(timings, watched.unanswered - 1, watched.port.lane.isBusy, random);
     this.#wait(watched, now() + notBeforeAskedMs(gapMs, retryAfterMs, random));
     if (calledAgain) this.#answerHint(watched, retryAfterMs);
   }
 
   #giveUpHint(watched: Watched): void {
-    this.#options.onNotice(
-      noticeOf('hint_lost', watched, `${watched.lastEnquiries} enquiries, none answered`),
-    );
+    this.#options.onNotice(noticeOf('hint_lost', watched, `${watched.unanswered} enquiries, none answered`));
     watched.hinted = false;
     this.#keeper.callbacks.gaveUp(watched.id);
     if (watched.phase === 'expired') this.#restLate(watched);
@@ -557,20 +574,11 @@ export class Pursuit implements Caller {
 
   #restLate(watched: Watched): void {
     const { now, random, timings } = this.#options;
-    watched.lastEnquiries = 0;
+    watched.unanswered = 0;
     if (watched.enquiries >= timings.lateEnquiries && !watched.hinted) return this.#keeper.forget(watched);
     if (watched.phase === 'called') return this.#restUnlessHinted(watched);
     this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
     if (watched.hinted) this.#answerHint(watched);
-  }
-
-  /** Its account made it final while the rail was busy with it. The refusal of a submit says nothing of what was submitted before; a
-   *  failure that an enquiry found may contradict what an operator said. */
-  #answeredTooLate(watched: Watched, result: SubmitResult | EnquiryResult): void {
-    const isEnquiryThatSays = watched.next === 'enquire' && (watched.byHint || result.type === 'failed');
-    if (isEnquiryThatSays || result.type === 'succeeded' || result.type === 'reversed') {
-      this.#keeper.lookInto(watched.accountId, watched.id);
-    }
   }
 
   #tellOperators(notice: Notice | null): void {

@@ -91,11 +91,11 @@ export class Watched implements PendingTransaction {
   number = NONE;
   /** The account has yet to be told of its acceptance. */
   acceptanceUntold = false;
-  /** A callback came that no enquiry has answered yet. */
+  /** A callback came, and no enquiry was made for it yet; or none had a usable answer. */
   hinted = false;
   /** The last call about it had no usable answer. */
   failing = false;
-  /** The enquiry in progress was caused by a callback. */
+  /** The enquiry that is made, or was made last, is for a callback. */
   byHint = false;
   /** Its account took an outcome. If it is in flight nonetheless, its account did not agree: it is for another amount, for instance. */
   outcomeTaken = false;
@@ -107,9 +107,9 @@ export class Watched implements PendingTransaction {
   waitTold = false;
   submits = 0;
   enquiries = 0;
-  /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. `isLate`: those in a row
-   *  to a callback. */
-  lastEnquiries = 0;
+  /** Unusable answers one after the other: since it expired; `isLate`: to a callback. */
+  unanswered = 0;
+  /** It has expired, and until then its provider is asked on; 0: it has not. */
   lastUntil = 0;
   enquiredAt = 0;
   /** Until then `not_found` says nothing. `unsent`: until then it is not begun while its rail is down; 0: it was not tried. */

@@ -15,9 +15,10 @@ import type { BegunSubmission } from '../../src/domain/account-command.ts';
 import { messageDeadline, type PursuitOptions } from './keeper.ts';
 import type { Watched } from './watched.ts';
 
-/** What its account says. */
+/** What its account says. `begun`: its first submit is recorded, and to be made. `again`: it is to be submitted again.
+ *  `begun_by_other`: a first submit was recorded already, and may have been made. */
 export type Answer =
-  | { readonly submission: 'begun' | 'begun_before' | 'revoked' | 'unanswered' }
+  | { readonly submission: 'begun' | 'again' | 'begun_by_other' | 'revoked' | 'unanswered' }
   /** `code`: why its account refuses; null: it is final. */
   | { readonly submission: 'ended'; readonly code: string | null };
 
@@ -70,10 +71,10 @@ export class WithdrawalSubmits {
     bus.send('accounts', partition, command, (reply) => {
       this.#asking--;
       if (watched.state === 'gone') return;
-      const answer = answerOf(reply);
+      const answer = answerOf(reply, again);
       const { submission } = answer;
-      if (submission === 'begun') watched.unsent = false;
-      const isToBeMade = submission === 'begun' || (submission === 'begun_before' && !watched.unsent);
+      const isToBeMade = submission === 'begun' || submission === 'again';
+      if (isToBeMade || submission === 'begun_by_other') watched.unsent = false;
       // Whose wallet that was its account knows.
       if (isToBeMade && revoked !== this.#revoked) return this.ask(watched);
       if (submission === 'revoked' && !neverTaken && watched.wasNeverTaken && holds()) {
@@ -85,9 +86,11 @@ export class WithdrawalSubmits {
   }
 }
 
-function answerOf(reply: Reply): Answer {
+function answerOf(reply: Reply, again: boolean): Answer {
   if (reply.type === 'rejected') return { submission: 'ended', code: reply.rejection.code };
   if (reply.type !== 'done') return { submission: 'unanswered' };
   const { submission } = JSON.parse(reply.body) as BegunSubmission;
-  return submission === 'ended' ? { submission, code: null } : { submission };
+  if (submission === 'ended') return { submission, code: null };
+  if (submission === 'begun_before') return { submission: again ? 'again' : 'begun_by_other' };
+  return { submission };
 }

@@ -50,7 +50,7 @@ const anyState = fc.record({
   failing: fc.boolean(),
   submits: fc.nat(),
   enquiries: fc.nat(),
-  lastEnquiries: fc.nat(),
+  unanswered: fc.nat(),
   lastUntil: fc.oneof(fc.constant(0), anyTime),
   enquiredAt: fc.oneof(fc.constant(0), anyTime),
   graceUntil: fc.oneof(fc.constant(0), anyTime),
