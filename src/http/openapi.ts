@@ -319,7 +319,8 @@ function webhookOf(type: EventType, components: Components): Json {
     summary: `A ${kind} is ${outcome === 'reversed' ? 'reversed' : `final: ${outcome}`}`,
     description:
       'POSTed to the webhook URL of the app. Answer 2xx within 10 seconds, or it is tried again: 8 attempts in all, ' +
-      'over about 25 hours. Deliveries may be repeated and out of order: deduplicate on `id`.',
+      'over about 25 hours. Deliveries may be repeated and out of order: deduplicate on `id`, and never move an order ' +
+      'backwards. New types may come: answer 2xx to those that you do not know.',
     security: [],
     parameters: webhookHeaders(type),
     requestBody: {

@@ -302,6 +302,7 @@ t.test('the webhooks are the nine events, each with its body and headers', async
     assertEventMatchesOpenApi(value);
     t.hasStrict(value, { type, object: 'event', data: { object: { object: type.split('.')[0] } } });
     const names = post.parameters.map(({ name }) => name);
+    t.match(post.description, /New types may come: answer 2xx to those that you do not know/);
     t.strictSame(names, ['User-Agent', 'Service-Signature', 'Service-Event-Id', 'Service-Event-Type']);
   }
 });
