@@ -429,8 +429,9 @@ export const PayoutDestination = object('PayoutDestination', {
 export const PayoutDestinationList = list('PayoutDestinationList', PayoutDestination);
 
 const errorCodes = Object.keys(ERROR_CODES) as ErrorCode[];
+// What stands inside another object has a name of its own, too: of one without, generators for Go, Python and PHP make no type.
 export const ErrorReply = object('ErrorReply', {
-  error: fields({
+  error: object('ErrorDetail', {
     code: oneOf(errorCodes, 'ErrorCode', 'Branch on this.'),
     message: Type.String({ description: 'For people; must not be parsed.' }),
     param: nullable({ description: 'The field or parameter at fault.' }),
@@ -462,7 +463,9 @@ export function eventSchema(type: string): TSchema {
     object: Type.Literal('event'),
     type: Type.Literal(type),
     created_at: time,
-    data: Type.Object({ object: EVENT_OBJECTS[kind as keyof typeof EVENT_OBJECTS] }),
+    data: object(`${pascalCase(kind)}EventData`, {
+      object: EVENT_OBJECTS[kind as keyof typeof EVENT_OBJECTS],
+    }),
   });
 }
 

@@ -274,6 +274,17 @@ t.test('operations, webhooks among them, have names that are spelled alike', (t)
   t.end();
 });
 
+t.test(
+  'each object has a name of its own, as generators for Go, Python and PHP need it to make a type',
+  (t) => {
+    for (const [name, schema] of Object.entries(openApi.components.schemas)) {
+      const { properties = {} } = schema as { properties?: Record<string, { type?: string }> };
+      for (const [field, { type }] of Object.entries(properties)) t.not(type, 'object', `${name}.${field}`);
+    }
+    t.end();
+  },
+);
+
 t.test('no type that is made of the document hides one of the language', (t) => {
   for (const name of Object.keys(openApi.components.schemas)) t.notOk(name in globalThis, name);
   t.end();
