@@ -386,14 +386,17 @@ const LedgerEntry = object('LedgerEntry', {
   reason: oneOf(REASONS, 'Reason', 'Why money moved.'),
   created_at: time,
 });
-const history = { events: Type.Array(StatusEvent), ledger: Type.Array(LedgerEntry) };
+const history = {
+  events: Type.Array(StatusEvent, { description: 'Each status that it came to, in order.' }),
+  ledger: Type.Array(LedgerEntry, { description: 'What it has moved so far, in order.' }),
+};
 export const ChargeTimeline = object('ChargeTimeline', { charge: Charge, ...history });
 export const TransactionDetail = object('TransactionDetail', { transaction: Transaction, ...history });
 
 export function pageOf(item: TSchema) {
   return {
     data: Type.Array(item),
-    has_more: Type.Boolean(),
+    has_more: Type.Boolean({ description: 'False on the last page.' }),
     next_cursor: nullable({ description: 'Pass it as `starting_after`; null on the last page.' }),
   };
 }
@@ -417,7 +420,7 @@ export const BalanceList = list('BalanceList', Balance);
 export const PayoutDestination = object('PayoutDestination', {
   id: idSchema('wallet', 'Pass it as `destination` of a withdrawal. Prefix `wal_`.'),
   object: Type.Literal('payout_destination'),
-  label: Type.String(),
+  label: Type.String({ description: 'What your team calls it.' }),
   status: oneOf(WALLET_STATUSES, 'WalletStatus', 'Only an `ACTIVE` wallet can receive withdrawals.'),
   country,
   network,

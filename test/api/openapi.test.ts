@@ -120,6 +120,10 @@ t.test('what a field or a limit means is said where its name does not say it', (
     Payout: { fee: /0 until the payout succeeds/, total_debited: /`amount` plus `fee`/ },
     Withdrawal: { fee: /from the start/, total_debited: /`amount` plus `fee`/ },
     Transaction: { fee: /0 until/, net: /Money in: `amount` minus `fee`\. Money out: `amount` plus `fee`/ },
+    ChargePage: { has_more: /last page/, next_cursor: /`starting_after`/ },
+    ChargeTimeline: { events: /in order/, ledger: /so far/ },
+    TransactionDetail: { events: /in order/, ledger: /so far/ },
+    PayoutDestination: { label: /your team/, status: /Only an `ACTIVE` wallet/ },
     Balance: { available: /held money is already excluded/, pending: /one day after/ },
   };
   for (const [name, fields] of Object.entries(said)) {
