@@ -17,6 +17,8 @@ const root = temporaryDirectory(t);
 const data = join(root, 'data');
 const backup = join(root, 'backup');
 const CLI = join(import.meta.dirname, '../../wal/cli.ts');
+/** A tool lets others go first: on a busy machine it has a processor now and then. */
+const WAIT_MS = 240_000;
 /** Rows of it are on disk, and far from all. */
 const SOME_ROWS = 1024 * 1024;
 
@@ -31,6 +33,9 @@ t.before(async () => {
   });
   t.equal((await runTool([...walTools, ...logTools], 'backup', '--data', data, '--to', backup)).status, 0);
 });
+
+// Each waits for a tool of its own.
+t.jobs = 4;
 
 const cases: [string[], string, number, NodeJS.Signals][] = [
   [['replay', '--data', data], 'daftari-replay-', SOME_ROWS, 'SIGINT'],
@@ -47,7 +52,7 @@ for (const [args, prefix, bytes, signal] of cases) {
     let told = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
     const ended = new Promise((resolve) => child.once('close', (code, by) => resolve(by ?? code)));
-    await waitFor('it has written some of it', 60_000, () => {
+    await waitFor('it has written some of it', WAIT_MS, () => {
       if (child.exitCode !== null) throw new Error(`it has ended with ${child.exitCode}`);
       return childrenOf(child.pid ?? 0).some((pid) => writtenBy(pid, prefix) >= bytes);
     });
@@ -71,7 +76,7 @@ t.test(
     let told = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
     const ended = new Promise((resolve) => child.once('close', resolve));
-    const tool = await waitForValue('it is at work', 60_000, () =>
+    const tool = await waitForValue('it is at work', WAIT_MS, () =>
       childrenOf(child.pid!).find((pid) => writtenBy(pid, '/died/log/data.mdb') >= 1),
     );
     // As LMDB where the disk has gone.
@@ -93,7 +98,7 @@ t.test(
     const args = [CLI, 'restore', '--from', backup, '--rehearse'];
     const child = spawn(process.execPath, args, { env, stdio: 'ignore' });
     const ended = new Promise((resolve) => child.once('close', resolve));
-    const tool = await waitForValue('it is at work', 60_000, () =>
+    const tool = await waitForValue('it is at work', WAIT_MS, () =>
       childrenOf(child.pid!).find((pid) => writtenBy(pid, 'daftari-rehearsal-') >= 1),
     );
     process.kill(tool, 'SIGBUS');
@@ -106,16 +111,16 @@ t.test('replay, Ctrl-Z, and on', { skip: process.platform !== 'linux' }, async (
   const child = spawn(process.execPath, [CLI, 'replay', '--data', data], { stdio: 'ignore' });
   const ended = new Promise((resolve) => child.once('close', (code, by) => resolve(by ?? code)));
   const [pid, tools] = [child.pid!, (): number[] => childrenOf(child.pid!)];
-  await waitFor('it is at work', 60_000, () =>
+  await waitFor('it is at work', WAIT_MS, () =>
     tools().some((tool) => writtenBy(tool, 'daftari-replay-') >= SOME_ROWS),
   );
   const all = [pid, ...tools()];
   t.equal(all.length, 2);
   // The terminal asks the first alone: the tool is of another session.
   process.kill(pid, 'SIGTSTP');
-  await waitFor('both stand still', 10_000, () => all.every(isStopped));
+  await waitFor('both stand still', WAIT_MS, () => all.every(isStopped));
   process.kill(pid, 'SIGCONT');
-  await waitFor('both go on', 10_000, () => !all.some(isStopped));
+  await waitFor('both go on', WAIT_MS, () => !all.some(isStopped));
   process.kill(pid, 'SIGTERM');
   t.equal(await ended, 'SIGTERM');
 });
@@ -135,7 +140,7 @@ for (const [written, tool, ...args] of [
     const env = { ...ENVIRONMENT, TMPDIR: temporary };
     const child = spawn('unshare', [...asFirst, tool, ...args], { env, stdio: 'ignore' });
     const ended = new Promise((resolve) => child.once('exit', (code, by) => resolve(by ?? code)));
-    await waitFor('it is at work', 60_000, () => {
+    await waitFor('it is at work', WAIT_MS, () => {
       if (child.exitCode !== null) throw new Error(`it has ended with ${child.exitCode}`);
       const tools = childrenOf(child.pid ?? 0).flatMap(childrenOf);
       return tools.some((pid) => writtenBy(pid, written) >= 1);
