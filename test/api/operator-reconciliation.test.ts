@@ -1,7 +1,7 @@
 // Reconciliation items: listed in one order, resolved once, counted for `/metrics` whatever becomes of the process.
 import { equal } from 'node:assert/strict';
 import t from 'tap';
-import { partitionOf, request } from '../../src/bus/bus.ts';
+import { type Bus, partitionOf, request } from '../../src/bus/bus.ts';
 import type { ReconciliationKind } from '../../src/domain/account-event.ts';
 import { startOperator } from './operator-harness.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
@@ -17,6 +17,32 @@ async function newAccount(): Promise<string> {
   });
   equal(status, 201);
   return body.id as string;
+}
+
+/** An item for each of these accounts, in turn. */
+async function raiseFor(accounts: readonly string[]): Promise<void> {
+  for (const [at, id] of accounts.entries()) {
+    await request(operator.bus, 'accounts', partitionOf(id, operator.bus.partitions('accounts')), {
+      type: 'RaiseReconciliation',
+      accountId: id,
+      kind: 'CONTRADICTION',
+      transactionId: null,
+      detail: `Paid ${at} times.`,
+      deadline: Date.now() + 5_000,
+    });
+  }
+}
+
+/** Of all pages of a list. */
+async function idsOf(query: string): Promise<string[]> {
+  const ids: string[] = [];
+  for (let after = ''; ;) {
+    const { body } = await operator.call('GET', `/reconciliation?${query}${after}`);
+    ids.push(...body.data.map((item: { id: string }) => item.id));
+    equal(body.has_more, body.next_cursor !== null);
+    if (!body.has_more) return ids;
+    after = `&starting_after=${body.next_cursor}`;
+  }
 }
 
 t.test('a trial balance and a reconciliation list are there from the start', async (t) => {
@@ -92,26 +118,7 @@ t.test(
   'the pages of all accounts together are the whole list, and so are those of what is open',
   async (t) => {
     const accounts = [await newAccount(), await newAccount(), await newAccount()];
-    for (const [at, id] of [...accounts, ...accounts, ...accounts].entries()) {
-      await request(operator.bus, 'accounts', partitionOf(id, operator.bus.partitions('accounts')), {
-        type: 'RaiseReconciliation',
-        accountId: id,
-        kind: 'CONTRADICTION',
-        transactionId: null,
-        detail: `Paid ${at} times.`,
-        deadline: Date.now() + 5_000,
-      });
-    }
-    const idsOf = async (query: string): Promise<string[]> => {
-      const ids: string[] = [];
-      for (let after = ''; ;) {
-        const { body } = await operator.call('GET', `/reconciliation?${query}${after}`);
-        ids.push(...body.data.map((item: { id: string }) => item.id));
-        t.equal(body.has_more, body.next_cursor !== null);
-        if (!body.has_more) return ids;
-        after = `&starting_after=${body.next_cursor}`;
-      }
-    };
+    await raiseFor([...accounts, ...accounts, ...accounts]);
     for (const filter of ['', 'open=true&', `account=${accounts[1]}&`]) {
       const whole = await idsOf(`${filter}limit=100`);
       t.ok(whole.length >= 3);
@@ -124,6 +131,28 @@ t.test(
     });
   },
 );
+
+t.test('the pages are the whole list also where some partitions end theirs early', async (t) => {
+  const accounts: string[] = [];
+  const isEarly = (partition: number): boolean => partition % 2 === 1;
+  const where = (id: string): boolean => isEarly(partitionOf(id, operator.bus.partitions('accounts')));
+  while (new Set(accounts.map(where)).size < 2) accounts.push(await newAccount());
+  await raiseFor([...accounts, ...accounts, ...accounts]);
+  const whole = await idsOf('limit=100');
+  const send = operator.bus.send.bind(operator.bus);
+  t.intercept(operator.bus, 'send', {
+    value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) =>
+      send(group, partition, message, (reply) => {
+        // As after so many rows that were not wanted.
+        const isCut = message.type === 'ListReconciliation' && isEarly(partition) && reply.type === 'done';
+        if (!isCut) return onReply(reply);
+        const page = JSON.parse(reply.body) as { data: { id: string }[]; next: string | null };
+        const data = page.data.slice(0, 1);
+        onReply({ ...reply, body: JSON.stringify({ ...page, data, next: data[0]?.id ?? page.next }) });
+      }),
+  });
+  for (const limit of [2, 100]) t.strictSame(await idsOf(`limit=${limit}`), whole);
+});
 
 t.test('reconciliation items are counted by kind, open and raised, also over a restart', async (t) => {
   const id = await newAccount();
