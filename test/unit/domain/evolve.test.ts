@@ -81,6 +81,17 @@ t.test('what an event names exists', async (t) => {
   for (const [event, says] of rows) t.throws(() => scenario.given(event), says, event.type);
 });
 
+t.test('what a provider has taken was sent, though nobody had recorded its submit', async (t) => {
+  for (const isOver of [false, true]) {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(withdrawal());
+    t.ok(scenario.transaction(id).unsent);
+    if (isOver) scenario.when(outcome(id, 'SUCCESSFUL'));
+    else scenario.when(submission(id));
+    t.hasStrict(scenario.transaction(id), { submitted: true, unsent: false });
+  }
+});
+
 t.test('a wallet goes through its states in order', async (t) => {
   const scenario = merchant().given(walletAdded);
   t.throws(() => scenario.given({ type: 'WalletActivated', id: WALLET }), /after cooling off/);

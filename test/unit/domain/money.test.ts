@@ -185,6 +185,7 @@ t.test('limits run by UTC day and month', async () => {
   const first = scenario.create(next(60_000));
   thenRefused(scenario.decide(next(40_001)), 'daily_limit_exceeded', 'amount');
   thenRecorded(scenario.when(next(40_000)), 'ChargeCreated');
+  thenRefused(scenario.decide(next(500)), 'daily_limit_exceeded', 'amount');
   scenario.at(midnight);
   thenRefused(scenario.decide(next(20_001)), 'monthly_limit_exceeded', 'amount');
   thenRecorded(scenario.when(next(20_000)), 'ChargeCreated');
