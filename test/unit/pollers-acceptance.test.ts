@@ -1,5 +1,6 @@
 // What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing. That
-// none is asked for which comes too late. And that operators hear of what an account refuses.
+// none is asked for which comes too late. And that operators hear of what an account refuses, and it is asked what it has where the feed
+// does not tell.
 import t from 'tap';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { EnquiryResult, Terminal } from '../../src/rails/rail.ts';
@@ -198,3 +199,52 @@ t.test('what an account refuses to hear is brought to operators, once', async (t
     t.equal(driven.pollers.size, followed, 'and what it refuses as such is followed no more');
   }
 });
+
+t.test(
+  'where its account disputes what its provider says, that is asked on, once the account has answered, and not sent again',
+  async (t) => {
+    for (const isAtOnce of [false, true]) {
+      const driven = await new Driven().start();
+      const { accounts, clock, mtn, provider } = driven;
+      const other = paid({ amount: 5, currency: 'UGX' });
+      if (isAtOnce) mtn.onSubmit = () => other;
+      let asked = 0;
+      accounts.intercept = ({ type }) => (type === 'GetPending' && asked++ < 3 ? UNAVAILABLE : null);
+      const transaction = accounts.create(charge({ amount: '50000' }));
+      provider.settle(transaction, other);
+      while (asked === 0) await clock.advance(500, 500);
+      t.strictSame(accounts.reconciliation(), ['AMOUNT_MISMATCH']);
+      const enquiries = mtn.enquiries.length;
+      provider.settle(transaction, paid({ amount: 50_000, currency: 'UGX' }));
+      while (asked < 4) await clock.advance(500, 500);
+      t.equal(mtn.enquiries.length, enquiries, 'until then it may be final');
+      await clock.advance(2 * MINUTE, 500);
+      t.equal(accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+      t.equal(mtn.submits.length, 1);
+      t.equal(driven.pollers.size, 0);
+    }
+  },
+);
+
+t.test(
+  'what has ended at its account is let go though no feed tells of it, but for what is called back about',
+  async (t) => {
+    for (const isCalledBack of [false, true]) {
+      const driven = await new Driven().start();
+      const { accounts, clock, mtn, provider } = driven;
+      const transaction = accounts.create(charge());
+      provider.settle(transaction, paid());
+      accounts.intercept = ({ type }) => {
+        if (type === 'RecordOutcome') return { type: 'done', body: '{}', replayed: false };
+        if (type !== 'GetPending') return null;
+        accounts.intercept = () => null;
+        if (isCalledBack) driven.hint(transaction);
+        return { type: 'rejected', rejection: rejection('transaction_not_found') };
+      };
+      await clock.advance(2 * MINUTE, 500);
+      t.equal(driven.pollers.size, 0);
+      t.equal(mtn.enquiries.length, isCalledBack ? 2 : 1);
+      t.equal(accounts.transaction(transaction.id).status, isCalledBack ? 'SUCCESSFUL' : 'AWAITING_CUSTOMER');
+    }
+  },
+);
