@@ -177,13 +177,37 @@ t.test('a callback about a transaction that the account never had is a reconcili
   await driven.clock.advance(100);
   t.strictSame(driven.accounts.reconciliation(), ['UNKNOWN_REFERENCE']);
   t.hasStrict(replies, [{ type: 'done' }]);
+  await driven.clock.advance(MINUTE, 1_000);
+  t.strictSame(
+    driven.notices.map(({ what }) => what),
+    ['unknown_reference'],
+  );
+  t.strictSame(
+    driven.accounts.commands.map(({ type }) => type),
+    ['RaiseReconciliation'],
+    'nothing is noted of it',
+  );
+});
+
+t.test('a callback about a transaction of another account asks nobody', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(payout());
+  await driven.clock.advance(100);
+  const accountId = `acc_${'0'.repeat(26)}`;
+  t.hasStrict(driven.hint({ id, accountId }), { type: 'done' });
+  driven.accounts.when(outcome(id, 'FAILED'));
+  t.hasStrict(driven.hint({ id, accountId }), { type: 'done' }, 'nor when it has ended');
+  await driven.clock.advance(100);
+  t.equal(driven.mtn.enquiries.length, 0);
 });
 
 t.test('a callback about nothing of its account that cannot be recorded is told to operators', async (t) => {
   const driven = await new Driven().start();
   driven.accounts.intercept = ({ type }) => (type === 'RaiseReconciliation' ? UNAVAILABLE : null);
-  driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' });
+  const replies: Reply[] = [];
+  driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' }, (reply) => replies.push(reply));
   await driven.clock.advance(100);
+  t.strictSame(replies, [UNAVAILABLE], 'its provider is to call again');
   const notices = driven.notices.map(({ what }) => what);
   t.strictSame(notices, ['unknown_reference', 'hint_lost']);
 });
