@@ -143,8 +143,11 @@ t.test('a note is taken back in the end, whatever becomes of the first tries', a
         if (isTaken) return send(group, partition, message, () => onReply({ type: 'unknown' }));
         onReply({ type: 'unknown' });
       };
-      driven.hint(transaction);
+      const replies: string[] = [];
+      driven.hint(transaction, (reply) => replies.push(reply.type));
       await driven.clock.advance(12_000);
+      if (type === 'NoteCallback' && isTaken)
+        t.strictSame(replies, ['done'], 'the feed tells that it is noted');
       driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
       await driven.clock.advance(2 * MINUTE, 500);
       // The feed tells of a note whose answer was lost.
