@@ -43,6 +43,24 @@ t.test('a change whose caller has been cut off before its audit entry was there 
   t.match(body.data, [{ body: user, outcome: 'refused', status: 503, code: 'service_unavailable' }]);
 });
 
+t.test('a change whose end the audit log does not take is answered, and operators are told', async (t) => {
+  const send = operator.bus.send.bind(operator.bus);
+  const bus = t.intercept(operator.bus, 'send', {
+    value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) =>
+      message.type === 'EndAudit'
+        ? onReply({ type: 'unavailable' })
+        : send(group, partition, message, onReply),
+  });
+  const { status, headers } = await operator.call('POST', '/accounts', SHOP);
+  t.equal(status, 201);
+  bus.restore();
+  const isTold = (line: string): boolean =>
+    line.includes('the end of a change is missing') && line.includes(String(headers['request-id']));
+  t.equal(operator.lines.filter(isTold).length, 1);
+  const { body } = await operator.call('GET', '/audit?limit=1');
+  t.hasStrict(body.data, [{ outcome: null, status: null }], 'its entry stays open');
+});
+
 /** Has the call made at a time at which it soon is too late, and its change reach who decides it when it is. */
 async function callLate(t: Test, type: string, path: string, body: object): Promise<void> {
   const now = Date.now;
