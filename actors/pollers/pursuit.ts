@@ -29,16 +29,17 @@ import {
 } from './schedule.ts';
 import { Telling } from './telling.ts';
 import { TimingWheel } from './timing-wheel.ts';
+import { Waiting } from './waiting.ts';
 import type { Watched } from './watched.ts';
 
-/** A first submit that cannot be made yet is tried again after the same wait as so many failed ones. */
-const UNSENT_TRIES = 3;
+/** The longest that a first submit waits for a rail that is down. */
 const UNSENT_MS = 86_400_000;
 
 export class Pursuit implements Caller {
   readonly #options: PursuitOptions;
   readonly #keeper: Keeper;
   readonly #wheel: TimingWheel;
+  readonly #waiting: Waiting;
   readonly #withdrawalSubmits: WithdrawalSubmits;
   readonly #account: Telling;
   /** With their rail when a wallet of their account was revoked: unless they were sent by then, their account is asked anew. */
@@ -49,15 +50,15 @@ export class Pursuit implements Caller {
     this.#options = options;
     this.#keeper = keeper;
     this.#wheel = new TimingWheel(options.now());
+    this.#waiting = new Waiting(options, keeper, this.#wheel);
     const onAnswer = (watched: Watched, answer: Answer): void => {
       this.#answeredToSubmit(watched, answer);
       keeper.park(watched);
     };
     this.#withdrawalSubmits = new WithdrawalSubmits({ ...options, onAnswer });
     const ours = { ...options, holds: () => this.#isOurs() };
-    const rest = (watched: Watched): void => this.#rest(watched);
     const askAgain = (watched: Watched): void => this.#askAgain(watched);
-    this.#account = new Telling(ours, keeper, this.#wheel, { rest, askAgain });
+    this.#account = new Telling(ours, keeper, { wheel: this.#wheel, waiting: this.#waiting, askAgain });
   }
 
   /** Nothing is on its way to an account. */
@@ -134,7 +135,7 @@ export class Pursuit implements Caller {
     watched.next = 'enquire';
     watched.mayHaveArrived();
     if (watched.submitted) {
-      this.#wait(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
+      this.#waiting.until(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
     } else {
       watched.graceUntil = now() + graceAfterOtherMs(watched);
       this.#call(watched);
@@ -169,7 +170,7 @@ export class Pursuit implements Caller {
       watched.enquiries = missed - 1;
       dueAt = Math.min(dueAt, at + Math.floor(timings.makeUpSpreadMs * random()));
     }
-    this.#wait(watched, dueAt);
+    this.#waiting.until(watched, dueAt);
     this.#keeper.park(watched);
   }
 
@@ -203,13 +204,13 @@ export class Pursuit implements Caller {
     }
     // A callback waits for an enquiry, which brings up what its account has yet to hear.
     if (this.#account.tellsAcceptanceAgain(watched) && !watched.hinted) {
-      this.#rest(watched);
+      this.#waiting.rest(watched);
       return this.#account.tellAcceptance(watched, null);
     }
     const end = endsAt(this.#options.timings, watched);
     if (end !== null && now >= end) return this.#dueLast(watched, now, now - end);
     if (watched.state === 'waiting') this.#call(watched);
-    else this.#endInTime(watched);
+    else this.#waiting.endInTime(watched);
   }
 
   /** Its account took its end, and the feed did not end it. */
@@ -249,7 +250,7 @@ export class Pursuit implements Caller {
   #askAgain(watched: Watched): void {
     watched.hinted ||= watched.byHint;
     this.#beginLastAnew(watched);
-    this.#rest(watched);
+    this.#waiting.rest(watched);
   }
 
   /** Over to the rail, for `watched.next`. */
@@ -271,7 +272,7 @@ export class Pursuit implements Caller {
       const { random, timings } = this.#options;
       this.#outOfTurn(watched, noPlaceGapMs(timings, watched.port.followed, random));
     } else if (watched.state === 'queued') {
-      this.#endInTime(watched);
+      this.#waiting.endInTime(watched);
     }
   }
 
@@ -294,21 +295,12 @@ export class Pursuit implements Caller {
   /** Its rail has no place for it, or it is not this process's to call now. */
   #outOfTurn(watched: Watched, gapMs = this.#shortGapMs()): void {
     watched.hinted = watched.isOwed;
-    if (this.#mayLetGo(watched)) return this.#keeper.letGo(watched);
-    const { lastUntil } = watched;
-    const dueAt = this.#options.now() + gapMs;
-    this.#wait(watched, lastUntil === 0 ? dueAt : Math.min(lastUntil, dueAt));
+    this.#waiting.restFor(watched, gapMs);
   }
 
   #shortGapMs(): number {
     const { random, timings } = this.#options;
     return retryGapMs(timings, 3, random);
-  }
-
-  /** However long it waits for its rail. */
-  #endInTime(watched: Watched): void {
-    const end = watched.lastUntil === 0 ? endsAt(this.#options.timings, watched) : watched.lastUntil;
-    if (end !== null) this.#wheel.set(watched.number, end);
   }
 
   /** While the rail is down the first submit is not recorded: once it is, the account no longer ends the withdrawal when its payout wallet
@@ -319,7 +311,7 @@ export class Pursuit implements Caller {
     if (watched.unsent) {
       const now = this.#options.now();
       if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
-      if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
+      if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#waiting.rest(watched);
     }
     this.#wheel.remove(watched.number);
     this.#withdrawalSubmits.ask(watched);
@@ -338,9 +330,9 @@ export class Pursuit implements Caller {
       case 'revoked':
         this.#tellOperators(sentNoMore(watched));
         watched.next = 'enquire';
-        return this.#restUnlessHinted(watched);
+        return this.#waiting.restUnlessHinted(watched);
       case 'unanswered':
-        return this.#rest(watched);
+        return this.#waiting.rest(watched);
       case 'ended':
         if (answer.code !== null) this.#options.onNotice(noticeOf('not_taken', watched, answer.code));
         this.#keeper.forget(watched);
@@ -348,35 +340,6 @@ export class Pursuit implements Caller {
         if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
         return;
     }
-  }
-
-  #wait(watched: Watched, dueAt: number): void {
-    watched.state = 'waiting';
-    const end = watched.lastUntil === 0 && !watched.isLate ? endsAt(this.#options.timings, watched) : null;
-    this.#wheel.set(watched.number, end === null ? dueAt : Math.min(dueAt, end));
-  }
-
-  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue, for a scan to find it again. Not if its
-   *  account has yet to take its acceptance, of which a scan would not know. */
-  #mayLetGo({ isLate, lastUntil, acceptanceUntold, port }: Watched): boolean {
-    return !isLate && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull(port);
-  }
-
-  /** Until the next enquiry or submit. */
-  #rest(watched: Watched, retryAfterMs?: number): void {
-    if (this.#mayLetGo(watched)) return this.#keeper.letGo(watched);
-    const { now, random } = this.#options;
-    const dueAt = now() + notBeforeAskedMs(this.#gapMs(watched), retryAfterMs, random);
-    const { lastUntil } = watched;
-    this.#wait(watched, lastUntil === 0 ? dueAt : Math.min(lastUntil, dueAt));
-  }
-
-  #gapMs({ next, unsent, submits, enquiries, lastUntil, port }: Watched): number {
-    const { random, timings } = this.#options;
-    if (next === 'submit') return retryGapMs(timings, unsent ? UNSENT_TRIES : submits, random);
-    if (lastUntil !== 0) return jittered(timings.enquiryGapMs, random);
-    if (enquiries === 0) return jittered(timings.firstEnquiryMs, random);
-    return enquiryGapMs(timings, enquiries - 1, port.lane.isBusy, random);
   }
 
   // --- What the rail answered ----------------------------------------------------------------------------------------
@@ -399,7 +362,7 @@ export class Pursuit implements Caller {
         if (result.mayHaveIt === true) watched.mayHaveArrived();
         this.#tellOperators(neverAccepted(watched, result.reason, timings));
         if (watched.hinted) return this.#enquireAfter(watched, 0, result.retryAfterMs);
-        return this.#rest(watched, result.retryAfterMs);
+        return this.#waiting.rest(watched, result.retryAfterMs);
       case 'unknown':
         this.#tellOperators(neverAccepted(watched, result.reason, timings));
         return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random), result.retryAfterMs);
@@ -423,7 +386,7 @@ export class Pursuit implements Caller {
       return this.#call(watched);
     }
     watched.acceptanceUntold = news;
-    this.#rest(watched);
+    this.#waiting.rest(watched);
     if (news) this.#account.tellAcceptance(watched, providerStatus);
   }
 
@@ -433,7 +396,7 @@ export class Pursuit implements Caller {
     watched.next = 'enquire';
     if (watched.hinted && retryAfterMs === undefined) return this.#call(watched);
     const { now, random } = this.#options;
-    this.#wait(watched, now() + notBeforeAskedMs(delayMs, retryAfterMs, random));
+    this.#waiting.until(watched, now() + notBeforeAskedMs(delayMs, retryAfterMs, random));
   }
 
   enquired(watched: Watched, result: EnquiryResult): void {
@@ -483,7 +446,7 @@ export class Pursuit implements Caller {
     watched.submission = 'accepted';
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.acceptanceUntold = news;
-    this.#restUnlessHinted(watched);
+    this.#waiting.restUnlessHinted(watched);
     if (news) this.#account.tellAcceptance(watched, providerStatus);
   }
 
@@ -494,8 +457,8 @@ export class Pursuit implements Caller {
       return this.#unanswered(watched);
     }
     // A callback came meanwhile: it has it by now.
-    if (watched.hinted) return this.#wait(watched, now + this.#options.timings.hintGapMs);
-    if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
+    if (watched.hinted) return this.#waiting.until(watched, now + this.#options.timings.hintGapMs);
+    if (!watched.unsent && now < watched.graceUntil) return this.#waiting.until(watched, watched.graceUntil);
     watched.hasNotArrived();
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
@@ -514,23 +477,11 @@ export class Pursuit implements Caller {
     // callback nobody would ask any more.
     const calledAgain = watched.hinted;
     watched.hinted ||= watched.byHint;
-    this.#rest(watched, retryAfterMs);
-    if (calledAgain && watched.state === 'waiting') this.#answerHint(watched, retryAfterMs);
+    this.#waiting.rest(watched, retryAfterMs);
+    if (calledAgain && watched.state === 'waiting') this.#waiting.answerHint(watched, retryAfterMs);
     if (watched.hinted && this.#account.tellsAcceptanceAgain(watched)) {
       this.#account.tellAcceptance(watched, null);
     }
-  }
-
-  #restUnlessHinted(watched: Watched, retryAfterMs?: number): void {
-    this.#rest(watched, retryAfterMs);
-    if (watched.hinted && watched.state === 'waiting') this.#answerHint(watched, retryAfterMs);
-  }
-
-  /** It waits: for a callback that came while it was enquired about, not as long as otherwise. */
-  #answerHint(watched: Watched, retryAfterMs?: number): void {
-    const { random, timings } = this.#options;
-    const gapMs = notBeforeAskedMs(timings.hintGapMs, retryAfterMs, random);
-    this.#wheel.setBy(watched.number, watched.enquiredAt + gapMs);
   }
 
   /** Its account made it final while the rail was busy with it. The refusal of a submit says nothing of what was submitted before; a
@@ -560,8 +511,8 @@ export class Pursuit implements Caller {
     watched.enquiries--;
     if (++watched.unanswered >= timings.hintEnquiries) return this.#giveUpHint(watched);
     const gapMs = enquiryGapMs(timings, watched.unanswered - 1, watched.port.lane.isBusy, random);
-    this.#wait(watched, now() + notBeforeAskedMs(gapMs, retryAfterMs, random));
-    if (calledAgain) this.#answerHint(watched, retryAfterMs);
+    this.#waiting.until(watched, now() + notBeforeAskedMs(gapMs, retryAfterMs, random));
+    if (calledAgain) this.#waiting.answerHint(watched, retryAfterMs);
   }
 
   #giveUpHint(watched: Watched): void {
@@ -576,9 +527,9 @@ export class Pursuit implements Caller {
     const { now, random, timings } = this.#options;
     watched.unanswered = 0;
     if (watched.enquiries >= timings.lateEnquiries && !watched.hinted) return this.#keeper.forget(watched);
-    if (watched.phase === 'called') return this.#restUnlessHinted(watched);
-    this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
-    if (watched.hinted) this.#answerHint(watched);
+    if (watched.phase === 'called') return this.#waiting.restUnlessHinted(watched);
+    this.#waiting.until(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
+    if (watched.hinted) this.#waiting.answerHint(watched);
   }
 
   #tellOperators(notice: Notice | null): void {

@@ -15,31 +15,31 @@ import { noticeOf } from './notice.ts';
 import { calledAgainGapMs, jittered, retryGapMs } from './schedule.ts';
 import type { TimingWheel } from './timing-wheel.ts';
 import { isOfSubmits, NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
+import type { Waiting } from './waiting.ts';
 import type { Watched } from './watched.ts';
 
-/** What goes on when an account was told in vain. */
-export interface Asker {
-  /** Until its next enquiry or submit. */
-  rest(watched: Watched): void;
+export interface TellingParts {
+  readonly wheel: TimingWheel;
+  readonly waiting: Waiting;
   /** Its account does not take what was found out. */
-  askAgain(watched: Watched): void;
+  readonly askAgain: (watched: Watched) => void;
 }
 
 export class Telling {
   readonly #options: PursuitOptions;
   readonly #keeper: Keeper;
   readonly #wheel: TimingWheel;
-  readonly #asker: Asker;
+  readonly #parts: TellingParts;
   /** Commands with accounts. */
   #telling = 0;
   /** Verdicts that no account has taken yet. */
   #verdicts = 0;
 
-  constructor(options: PursuitOptions, keeper: Keeper, wheel: TimingWheel, asker: Asker) {
+  constructor(options: PursuitOptions, keeper: Keeper, parts: TellingParts) {
     this.#options = options;
     this.#keeper = keeper;
-    this.#wheel = wheel;
-    this.#asker = asker;
+    this.#wheel = parts.wheel;
+    this.#parts = parts;
   }
 
   /** Nothing is on its way to an account. */
@@ -167,7 +167,7 @@ export class Telling {
   /** It remembers what its account does not take. */
   #askProvider(watched: Watched): void {
     this.settleVerdict(watched);
-    this.#asker.askAgain(watched);
+    this.#parts.askAgain(watched);
   }
 
   #afterToldMs(watched: Watched): number {
@@ -214,7 +214,7 @@ export class Telling {
     const { now, random, timings } = this.#options;
     switch (reply.type) {
       case 'done':
-        return this.#asker.rest(watched);
+        return this.#parts.waiting.rest(watched);
       case 'rejected':
         this.#keeper.forget(watched);
         if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
