@@ -379,15 +379,13 @@ export class Pursuit implements Caller {
 
   #accepted(watched: Watched, providerStatus: string | null): void {
     watched.next = 'enquire';
-    const news = !watched.submitted || watched.acceptanceUntold;
-    watched.submission = 'accepted';
+    watched.hasArrived();
     if (watched.hinted) {
-      if (news) this.#account.tellAcceptance(watched, providerStatus);
+      this.#account.tellAcceptance(watched, providerStatus);
       return this.#call(watched);
     }
-    watched.acceptanceUntold = news;
     this.#waiting.rest(watched);
-    if (news) this.#account.tellAcceptance(watched, providerStatus);
+    this.#account.tellAcceptance(watched, providerStatus);
   }
 
   /** Nobody knows whether the provider has it. At once, when a callback came in the meantime, unless it asks for more time. */
@@ -442,12 +440,13 @@ export class Pursuit implements Caller {
   }
 
   #stillPending(watched: Watched, providerStatus: string | null): void {
-    const news = !watched.submitted || watched.acceptanceUntold;
-    watched.submission = 'accepted';
-    if (watched.lastUntil !== 0) return this.#expire(watched);
-    watched.acceptanceUntold = news;
+    if (watched.lastUntil !== 0) {
+      watched.submission = 'accepted';
+      return this.#expire(watched);
+    }
+    watched.hasArrived();
     this.#waiting.restUnlessHinted(watched);
-    if (news) this.#account.tellAcceptance(watched, providerStatus);
+    this.#account.tellAcceptance(watched, providerStatus);
   }
 
   #notFound(watched: Watched, now: number): void {

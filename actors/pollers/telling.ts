@@ -47,8 +47,10 @@ export class Telling {
     return this.#telling === 0 && this.#verdicts === 0;
   }
 
-  /** The answer finds it by its id: nearly always it says that all is well, and until then nobody holds the object. */
+  /** Of its acceptance, unless it was told. The answer finds it by its id: nearly always it says that all is well, and until then nobody
+   *  holds the object. */
   tellAcceptance(watched: Watched, providerStatus: string | null): void {
+    if (!watched.acceptanceUntold) return;
     const { bus, partition } = this.#options;
     watched.acceptanceUntold = false;
     this.#telling++;

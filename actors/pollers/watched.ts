@@ -79,45 +79,58 @@ export class Watched implements PendingTransaction {
   readonly note: string | null;
   readonly createdAt: number;
   readonly expiresAt: number | null;
+  readonly port: Port;
+
+  /** In the wheel, and wherever it is parked; given by `Followed`. */
+  number = NONE;
+  phase: Phase = 'in_flight';
+  state: WatchState = 'waiting';
+  /** What its rail is called for. */
+  next: 'submit' | 'enquire' = 'submit';
+
+  // Submits: written in pursuit.ts, and `unsent` in withdrawal-submits.ts.
   submission: Submission;
   /** Its account records that it is submitted before it is, and may yet say that it is not to be. */
   unsent: boolean;
-
-  readonly port: Port;
-  phase: Phase = 'in_flight';
-  state: WatchState = 'waiting';
-  next: 'submit' | 'enquire' = 'submit';
-  /** In the wheel, and wherever it is parked; given by `Followed`. */
-  number = NONE;
-  /** The account has yet to be told of its acceptance. */
-  acceptanceUntold = false;
-  /** A callback came, and no enquiry was made for it yet; or none had a usable answer. */
-  hinted = false;
-  /** The last call about it had no usable answer. */
-  failing = false;
-  /** The enquiry that is made, or was made last, is for a callback. */
-  byHint = false;
-  /** Its account took an outcome. If it is in flight nonetheless, its account did not agree: it is for another amount, for instance. */
-  outcomeTaken = false;
-  /** An operator was told that the provider no longer knows it; of one that it has not accepted, that its wallet was revoked. */
-  alarmed = false;
-  /** An operator was told that the provider never takes it. */
-  refusalsTold = false;
-  /** An operator was told that the provider does not say what became of it. */
-  waitTold = false;
   submits = 0;
+  /** Until then `not_found` says nothing. `unsent`: until then it is not begun while its rail is down; 0: it was not tried. */
+  graceUntil = 0;
+
+  // Enquiries: written in pursuit.ts.
   enquiries = 0;
+  enquiredAt = 0;
   /** Unusable answers one after the other: since it expired; `isLate`: to a callback. */
   unanswered = 0;
   /** It has expired, and until then its provider is asked on; 0: it has not. */
   lastUntil = 0;
-  enquiredAt = 0;
-  /** Until then `not_found` says nothing. `unsent`: until then it is not begun while its rail is down; 0: it was not tried. */
-  graceUntil = 0;
-  /** What its account has yet to take: `telling` or `untaken`. */
+
+  // Callbacks: written in pursuit.ts.
+  /** One came, and no enquiry was made for it yet; or none had a usable answer. */
+  hinted = false;
+  /** The enquiry that is made, or was made last, is for one. */
+  byHint = false;
+
+  // Its account: written in telling.ts.
+  /** It has yet to be told of the acceptance. */
+  acceptanceUntold = false;
+  /** What it has yet to take: `telling` or `untaken`. */
   verdict: Verdict | null = null;
-  /** Times the account was told and did not answer. */
+  /** Times it was told and did not answer. */
   tells = 0;
+  /** It took an outcome. If the transaction is in flight nonetheless, it did not agree: with another amount, for instance. */
+  outcomeTaken = false;
+
+  // Its rail: written in rail-lane.ts.
+  /** The last call had no usable answer. */
+  failing = false;
+
+  // What operators were told: written in notice.ts.
+  /** That the provider no longer knows it; of one that it has not accepted, that its wallet was revoked. */
+  alarmed = false;
+  /** That the provider never takes it. */
+  refusalsTold = false;
+  /** That the provider does not say what became of it. */
+  waitTold = false;
 
   constructor(transaction: PendingTransaction, port: Port) {
     this.id = transaction.id;
@@ -133,9 +146,9 @@ export class Watched implements PendingTransaction {
     this.note = transaction.note;
     this.createdAt = transaction.createdAt;
     this.expiresAt = transaction.expiresAt;
+    this.port = port;
     this.submission = transaction.submitted ? 'accepted' : 'none';
     this.unsent = transaction.unsent === true;
-    this.port = port;
   }
 
   /** Its provider has accepted it, whatever became of that. */
@@ -177,6 +190,12 @@ export class Watched implements PendingTransaction {
   /** Its enquiry goes before those that find nothing new most of the time: a callback came, or it is to expire. */
   get isUrgent(): boolean {
     return this.byHint || this.lastUntil !== 0;
+  }
+
+  /** The provider says that it has it: that is news to its account, unless it was said before. */
+  hasArrived(): void {
+    this.acceptanceUntold ||= !this.submitted;
+    this.submission = 'accepted';
   }
 
   /** A submit of it may have reached the provider. */
