@@ -1,9 +1,14 @@
 // What the whole service answers is what its OpenAPI document says: every route, in every state that the loopback rail
 // brings about, with the refusals that accounts decide.
 
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import t from 'tap';
 import type { ErrorCode } from '../../src/domain/error-code.ts';
 import { assertMatchesOpenApi, openApi } from './openapi-check.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 import { startService, type Answer, type CallOptions } from './start.ts';
 
 const service = await startService({ WALLET_COOLING_OFF_SECONDS: '1' });
@@ -154,6 +159,133 @@ t.test('refusals of the account', async (t) => {
     status: 401,
     body: { error: { code: 'invalid_api_key' } },
   });
+});
+
+/** A merchant's day by a generated client, in strict TypeScript, without a cast. */
+const DAY = `
+import * as daftari from './client.ts';
+import type { ErrorReply, ListChargesQuery, Status } from './client.ts';
+
+type Event = daftari.ChargeFailedEvent | daftari.DepositSuccessfulEvent | daftari.WithdrawalSuccessfulEvent;
+
+const key = () => ({ 'Idempotency-Key': crypto.randomUUID() });
+const wallet = { currency: 'UGX', msisdn: '+256772000001', reference: 'day-1' } as const;
+const isFinal = (status: Status) => status === 'SUCCESSFUL' || status === 'FAILED' || status === 'REVERSED';
+
+function have<T>(result: daftari.Result<T, ErrorReply>): T {
+  if (result.error !== undefined) throw new Error(result.error.error.code);
+  return result.data;
+}
+async function settled(read: () => Promise<Status>): Promise<Status> {
+  for (;;) {
+    const status = await read();
+    if (isFinal(status)) return status;
+  }
+}
+async function countCharges(query: ListChargesQuery): Promise<number> {
+  const { data, next_cursor } = have(await daftari.listCharges({ query }));
+  return data.length + (next_cursor === null ? 0 : await countCharges({ ...query, starting_after: next_cursor }));
+}
+/** What to do about a refusal. */
+function mendOf({ error }: ErrorReply): string {
+  switch (error.code) {
+    case 'insufficient_balance':
+      return 'deposit';
+    case 'rate_limit_exceeded':
+    case 'service_unavailable':
+      return 'wait';
+    default:
+      return error.param ?? error.code;
+  }
+}
+export function heard(body: string): string | null {
+  const event: Event = JSON.parse(body);
+  switch (event.type) {
+    case 'charge.failed':
+      return event.data.object.failure_code;
+    case 'deposit.successful':
+      return event.data.object.description;
+    case 'withdrawal.successful':
+      return event.data.object.destination;
+  }
+}
+export async function day(serverUrl: string, bearer: string): Promise<unknown[]> {
+  daftari.configure({ serverUrl, auth: { bearer } });
+  const metadata = { cart: 7, gift: null, vip: true, note: 'x' };
+  const charge = have(await daftari.createCharge({ body: { ...wallet, amount: '5000', metadata }, headers: key() }));
+  const path = { id: charge.id };
+  const paid = await settled(async () => have(await daftari.getCharge({ path })).status);
+  const timeline = have(await daftari.getChargeTimeline({ path }));
+  const twice = { body: { ...wallet, amount: '20000', description: null }, headers: key() };
+  const deposit = have(await daftari.createDeposit(twice));
+  const { response } = await daftari.createDeposit(twice);
+  await settled(async () => have(await daftari.getDeposit({ path: { id: deposit.id } })).status);
+  const [balance] = have(await daftari.getBalances()).data;
+  const refused = await daftari.createPayout({ body: { ...wallet, amount: '4000000' }, headers: key() });
+  const payout = have(await daftari.createPayout({ body: { ...wallet, amount: '1000' }, headers: key() }));
+  await settled(async () => have(await daftari.getPayout({ path: { id: payout.id } })).status);
+  const active = have(await daftari.listPayoutDestinations()).data.find(({ status }) => status === 'ACTIVE');
+  const { currency, reference } = wallet;
+  const destination = active?.id ?? 'none';
+  const withdrawal = have(
+    await daftari.createWithdrawal({ body: { amount: '1000', currency, reference, destination }, headers: key() }),
+  );
+  const from = { created_after: '2026-01-01', created_before: new Date(Date.now() + 60_000).toISOString() };
+  const query = { ...from, reference, limit: 1, status: 'SUCCESSFUL', country: 'UG', network: 'MTN' } as const;
+  const { data } = have(await daftari.listTransactions({ query: { type: 'WITHDRAWAL', currency, limit: 1 } }));
+  return [
+    paid,
+    timeline.ledger.some((entry) => entry.account === 'MERCHANT_PENDING' && entry.side === 'CREDIT'),
+    response.headers.get('Idempotent-Replayed'),
+    balance?.currency,
+    refused.error && mendOf(refused.error),
+    await countCharges(query),
+    data[0]?.id === withdrawal.id,
+  ];
+}
+`;
+
+const ROOT = join(import.meta.dirname, '../..');
+
+/** What it prints, whether it fails or not. */
+async function toolSays(name: string, words: string): Promise<string> {
+  const command = [join(ROOT, 'node_modules/.bin', name), ...words.split(' ')];
+  const env = {
+    ...process.env,
+    REDOCLY_TELEMETRY: 'off',
+    REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true',
+    CI: 'true',
+  };
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, command, { cwd: ROOT, env }).catch(
+    (error: unknown) => error as { stdout: string; stderr: string },
+  );
+  return stdout + stderr;
+}
+
+t.test('a generated client spends a merchant’s day, in strict TypeScript and without a cast', async (t) => {
+  const dir = temporaryDirectory(t);
+  writeFileSync(join(dir, 'openapi.json'), JSON.stringify(openApi));
+  writeFileSync(join(dir, 'package.json'), '{"type":"module"}');
+  writeFileSync(join(dir, 'day.ts'), DAY);
+  const form = '--error-mode result --args-style grouped --import-ext ts';
+  const files = `${dir}/openapi.json --output ${dir}/client.ts`;
+  const made = await toolSays('redocly', `generate-client ${files} ${form}`);
+  t.match(made, /1 file/);
+  t.notMatch(made, /generate-client:/, 'nothing is given another name or left out');
+  const strict = '--strict --noUncheckedIndexedAccess --noEmit --target es2022 --module nodenext';
+  const said = await toolSays('tsc', `${strict} --allowImportingTsExtensions --ignoreConfig ${dir}/day.ts`);
+  t.equal(said, '', 'it compiles');
+
+  const { day, heard } = (await import(join(dir, 'day.ts'))) as {
+    readonly day: (url: string, key: string) => Promise<unknown[]>;
+    readonly heard: (body: string) => string | null;
+  };
+  const { base_url: url, secret_key: key } = service.demo;
+  t.strictSame(await day(url, key), ['SUCCESSFUL', true, 'true', 'UGX', 'deposit', 1, true]);
+  const event =
+    openApi.webhooks['charge.failed']!.post.requestBody.content['application/json']!.examples!['event']!;
+  const { data } = event.value as { data: { object: { failure_code: string } } };
+  t.equal(heard(JSON.stringify(event.value)), data.object.failure_code);
 });
 
 t.test('every route has answered', async (t) => {
