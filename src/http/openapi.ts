@@ -170,7 +170,7 @@ function bodyOf(route: Route, components: Components): Json {
     requestBody: {
       required: true,
       content: {
-        [JSON_TYPE]: { schema: components.emit(route.body), examples: valuesOf(route.bodyExamples) },
+        [JSON_TYPE]: { schema: components.emitTaken(route.body), examples: valuesOf(route.bodyExamples) },
       },
     },
   };
@@ -376,35 +376,54 @@ class Components {
   readonly schemas: Record<string, unknown> = {};
   readonly #sources = new Map<string, string>();
 
-  /** JSON Schema in which every titled schema is a reference to its component. */
+  /** JSON Schema of what is given, in which every titled schema is a reference to its component. It is open: fields may be added, and
+   *  whoever goes by the document of today does not refuse them. */
   emit(schema: unknown): unknown {
-    if (Array.isArray(schema)) return schema.map((item) => this.emit(item));
+    return this.#emit(schema, false);
+  }
+
+  /** The same of what is taken: no other fields are. */
+  emitTaken(schema: unknown): unknown {
+    return this.#emit(schema, true);
+  }
+
+  #emit(schema: unknown, isTaken: boolean): unknown {
+    if (Array.isArray(schema)) return schema.map((item) => this.#emit(item, isTaken));
     if (typeof schema !== 'object' || schema === null) return schema;
     const title = 'title' in schema && typeof schema.title === 'string' ? schema.title : null;
-    if (title === null) return this.#inner(schema);
-    const source = JSON.stringify(schema);
+    if (title === null) return this.#inner(schema, isTaken);
+    const source = JSON.stringify([schema, 'additionalProperties' in schema && isTaken]);
     const known = this.#sources.get(title);
     assert(known === undefined || known === source, `one schema has the title ${title}`);
     if (known === undefined) {
       this.#sources.set(title, source);
-      this.schemas[title] = this.#inner(schema);
+      this.schemas[title] = this.#inner(schema, isTaken);
     }
     return { $ref: `#/components/schemas/${title}` };
   }
 
-  #inner(schema: object): Json {
+  #inner(schema: object, isTaken: boolean): Json {
+    const shown = Object.entries(asShown(schema as Json)).filter(
+      ([name, value]) => isTaken || name !== 'additionalProperties' || value !== false,
+    );
     return Object.fromEntries(
-      Object.entries(asShown(schema as Json)).map(([name, value]) => [
+      shown.map(([name, value]) => [
         name,
         // Values of these are data or names, not schemas.
-        name === 'enum' || name === 'required' || name === 'const' ? value : this.#member(name, value),
+        name === 'enum' || name === 'required' || name === 'const'
+          ? value
+          : this.#member(name, value, isTaken),
       ]),
     );
   }
 
-  #member(name: string, value: unknown): unknown {
-    if (name !== 'properties' || typeof value !== 'object' || value === null) return this.emit(value);
-    return Object.fromEntries(Object.entries(value).map(([property, inner]) => [property, this.emit(inner)]));
+  #member(name: string, value: unknown, isTaken: boolean): unknown {
+    if (name !== 'properties' || typeof value !== 'object' || value === null) {
+      return this.#emit(value, isTaken);
+    }
+    return Object.fromEntries(
+      Object.entries(value).map(([property, inner]) => [property, this.#emit(inner, isTaken)]),
+    );
   }
 }
 

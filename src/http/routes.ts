@@ -426,7 +426,8 @@ const documentInfo: DocumentInfo = {
   title: 'Daftari',
   description:
     'Moves money between a merchant’s balance and mobile money wallets: MTN and Airtel in Uganda, Kenya and Ghana. ' +
-    'A 4xx or 5xx answer means that nothing was created. Money is in integer minor units, as strings.',
+    'A 4xx or 5xx answer means that nothing was created. Money is in integer minor units, as strings. Answers and events may ' +
+    'get more fields within this version: pass over those that you do not know. A body with a field that is not here is refused.',
   token: 'A secret key, `sk_live_…`. From a server only, never from a browser.',
   tags: {
     Charges: 'Collect from a wallet into your pending balance.',

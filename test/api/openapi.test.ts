@@ -289,6 +289,15 @@ t.test(
   },
 );
 
+t.test('what is given may get more fields in the document, what is taken may not', (t) => {
+  for (const [name, schema] of Object.entries(openApi.components.schemas)) {
+    const { type, additionalProperties } = schema as { type?: string; additionalProperties?: boolean };
+    if (type !== 'object') continue;
+    t.equal(additionalProperties, name.startsWith('Create') ? false : undefined, name);
+  }
+  t.end();
+});
+
 t.test('no type that is made of the document hides one of the language', (t) => {
   for (const name of Object.keys(openApi.components.schemas)) t.notOk(name in globalThis, name);
   t.end();

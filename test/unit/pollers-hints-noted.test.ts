@@ -146,8 +146,9 @@ t.test('a note is taken back in the end, whatever becomes of the first tries', a
       const replies: string[] = [];
       driven.hint(transaction, (reply) => replies.push(reply.type));
       await driven.clock.advance(12_000);
-      if (type === 'NoteCallback' && isTaken)
+      if (type === 'NoteCallback' && isTaken) {
         t.strictSame(replies, ['done'], 'the feed tells that it is noted');
+      }
       driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
       await driven.clock.advance(2 * MINUTE, 500);
       // The feed tells of a note whose answer was lost.
