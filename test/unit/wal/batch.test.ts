@@ -10,8 +10,11 @@ import {
   LogCorruption,
   tipAt,
 } from '../../../wal/batch.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
+import { encodeStart, LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { seedOf } from '../../seed.ts';
+import { temporaryDirectory } from '../../temporary-directory.ts';
 
 const SEED = seedOf(t);
 
@@ -155,3 +158,29 @@ t.test('a sound batch in the wrong place is found', async (t) => {
     'the error says where and what',
   );
 });
+
+t.test(
+  'the start of a trimmed log comes back as it was, and one that says what none can is damage',
+  async (t) => {
+    const directory = temporaryDirectory(t);
+    const stored = async (start: Buffer): Promise<Tip> => {
+      const database = openLogDatabase({ directory });
+      await database.put(['accounts', 513, 0], start);
+      await database.close();
+      const reader = LogReader.openReader({ directory });
+      try {
+        return reader.startOf('accounts', 513);
+      } finally {
+        await reader.close();
+      }
+    };
+    const start = tipAt(encode(['a', 'b'], { ...emptyTip, batch: 7, sequence: 30, epoch: 2 }));
+    const bytes = encodeStart(start);
+    t.strictSame(await stored(bytes), start);
+    const said = JSON.parse(bytes.toString()) as object;
+    for (const wrong of [{ sequence: -1 }, { epoch: 1.5 }, { batch: '8' }, { hash: 'ab' }]) {
+      const text = JSON.stringify({ ...said, ...wrong });
+      await t.rejects(stored(Buffer.from(text)), { message: /start of the trimmed log is unreadable/ }, text);
+    }
+  },
+);
