@@ -225,6 +225,11 @@ export class Node implements PartitionHost, Leases {
     return this.#open.size;
   }
 
+  /** Of a session or a lease that was purged, and is said again. */
+  get hasYetToHear(): boolean {
+    return [...this.nodes.values(), ...this.leases.values()].some(({ isSpoilt }) => isSpoilt === true);
+  }
+
   after(ms: number, run: () => void): void {
     this.#world.at(this.#world.now + ms / this.rate, this, run);
   }
