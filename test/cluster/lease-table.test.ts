@@ -78,7 +78,8 @@ t.test('of two who write over the same revision one succeeds, and knows it at on
   t.equal(await b.write('lease.platform.0', { ...by('b'), epoch: 2 }, 0), false);
 });
 
-t.test('an acknowledgement that comes after newer news changes nothing', async (t) => {
+/** A table of which a write is not answered before `answer`. */
+async function tableAnsweredLate(t: Test) {
   let answer = (): void => {};
   const late = new (class extends StreamPublisher {
     override async publish(...what: Parameters<StreamPublisher['publish']>): Promise<PublishResult> {
@@ -88,7 +89,12 @@ t.test('an acknowledgement that comes after newer news changes nothing', async (
     }
   })(nats);
   t.teardown(() => late.close());
-  const [a, b] = [await newTable(t, late), await newTable(t)];
+  return { table: await newTable(t, late), answer: () => answer() };
+}
+
+t.test('an acknowledgement that comes after newer news changes nothing', async (t) => {
+  const { table: a, answer } = await tableAnsweredLate(t);
+  const b = await newTable(t);
   const writing = a.write('node.late', LIVE, 0);
   await waitFor('it is read', 10_000, () => a.nodes.has('late') && b.nodes.has('late'));
   const seenAt = a.nodes.get('late')!.seenAt;
@@ -150,6 +156,17 @@ t.test('an entry that was purged by its key, of which no message tells, is writt
     return b.nodes.get('purged')?.revision === a.nodes.get('purged')!.revision;
   });
   t.equal(a.nodes.get('newer')?.isSpoilt ?? false, false, 'what stands there does so still');
+});
+
+t.test('what was purged before its acknowledgement came is to be said again all the same', async (t) => {
+  const { table, answer } = await tableAnsweredLate(t);
+  const writing = table.write('node.purged-early', LIVE, 0);
+  await waitFor('it is read', 10_000, () => table.nodes.has('purged-early'));
+  await purge('node.purged-early');
+  await table.noteDropped();
+  answer();
+  t.equal(await writing, true);
+  t.hasStrict(table.nodes.get('purged-early'), { revision: 0, isSpoilt: true });
 });
 
 t.test('whoever begins where the newest entry was purged does not wait for it', async (t) => {

@@ -306,7 +306,8 @@ export class Node implements PartitionHost, Leases {
     for (const map of [this.nodes, this.leases, this.wants] as Map<string, Seen<Entry>>[]) {
       for (const [name, seen] of map) {
         if (seen.revision === 0 || seen.revision > purgedUpTo) continue;
-        map.set(name, { ...seen, revision: 0, seenAt: this.clock(), isSpoilt: true });
+        const dropped = { revision: 0, seenAt: this.clock(), isSpoilt: true, droppedUpTo: purgedUpTo };
+        map.set(name, { ...seen, ...dropped });
       }
     }
     for (const listener of this.#listeners) listener();
@@ -324,7 +325,8 @@ export class Node implements PartitionHost, Leases {
   #apply(key: string, value: Entry, revision: number): void {
     const [kind = '', ...name] = key.split('.');
     const map = { node: this.nodes, lease: this.leases, want: this.wants }[kind] as Map<string, Seen<Entry>>;
-    if ((map.get(name.join('.'))?.revision ?? 0) >= revision) return;
+    const known = map.get(name.join('.'));
+    if (Math.max(known?.revision ?? 0, known?.droppedUpTo ?? 0) >= revision) return;
     map.set(name.join('.'), { value, revision, seenAt: this.clock() });
     for (const listener of this.#listeners) listener();
   }

@@ -60,6 +60,8 @@ export interface Seen<Value> {
   /** The entry was lost or overwritten: at this revision stands something that is no entry or, at revision 0, nothing, although nobody
    *  removed it by its key. `value` is the last that was seen; its node may have written once more since, of which nothing is left. */
   readonly isSpoilt?: boolean;
+  /** Of what was dropped: the revision up to which nothing of it is left, whatever comes late. Absent: none is known. */
+  readonly droppedUpTo?: number;
 }
 
 export class LeaseTable implements Routes {
@@ -225,7 +227,8 @@ export class LeaseTable implements Routes {
       for (const [name, seen] of map) {
         if (!isGone(`${kind}.${name}`, seen.revision)) continue;
         if (seen.isSpoilt === true && seen.revision === 0) continue;
-        map.set(name, { ...seen, revision: 0, seenAt: performance.now(), isSpoilt: true });
+        const droppedUpTo = state.last_seq;
+        map.set(name, { ...seen, revision: 0, seenAt: performance.now(), isSpoilt: true, droppedUpTo });
         dropped++;
       }
     }
@@ -253,7 +256,7 @@ export class LeaseTable implements Routes {
   async #beginAnew(): Promise<void> {
     await this.#reader.close();
     for (const [, map] of this.#maps()) {
-      for (const [name, seen] of map) map.set(name, { ...seen, revision: 0 });
+      for (const [name, seen] of map) map.set(name, { ...seen, revision: 0, droppedUpTo: 0 });
     }
     this.#removed.clear();
     this.#sequence = 0;
@@ -302,12 +305,14 @@ export class LeaseTable implements Routes {
     for (const resolve of this.#onRead.splice(0)) resolve();
   }
 
-  /** A revision comes twice: when this node has written it, and when it is read. */
+  /** A revision comes twice: when this node has written it, and when it is read. The answer to a write may come when what it wrote has
+   *  been dropped: whoever took it for what stands there would not say it again. */
   #apply(key: string, data: Buffer | null, revision: number): void {
     if (this.#revisionOf(key) >= revision) return;
     const { kind, name } = partsOf(key);
     const map = this.#mapOf(kind);
     const known = map.get(name);
+    if (known?.droppedUpTo !== undefined && revision <= known.droppedUpTo) return;
     const value = data === null ? null : entryIn(kind, data);
     if (data !== null && value === null) this.#onProblem(`${key} of ${LEASE_STREAM} holds what is no entry`);
     if (value !== null) {
