@@ -11,14 +11,14 @@ import type { Port } from './rail-lane.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
- *      ┌──────────────── no final answer ────────────────┐
- *      ▼                                                 │
- *   waiting ─────────────────────▶ queued ───────────▶ calling
- *      │  └──(a withdrawal's submit)▶ beginning ─────────┘│
- *      │                                                  │ final
- *      └──────── expired ─────────┐  ┌────────────────────┘
- *                                 ▼  ▼
- *                   untaken ◀──▶ telling ──▶ taken ◀──▶ asking
+ *      ┌──────────────── no final answer ───────────────┐
+ *      ▼                                                │
+ *   waiting ──▶ beginning ──▶ queued ──────────────▶ calling
+ *      │        (to submit a     │  (where its rail      │
+ *      │         withdrawal)     │   is busy)            │ final
+ *      └──────── expired ────────┴────▶ telling ◀────────┘
+ *                                        ▲   │
+ *                            untaken ◀───┴───┴──▶ taken ◀──▶ asking
  *
  * Until its end is known:
  *   waiting    for its next call, in the wheel
@@ -47,6 +47,8 @@ export type WatchState =
   | 'gone';
 
 /**
+ * Why it is followed.
+ *
  * in_flight  it is brought to its end
  * called     it has ended, and a callback came: its provider may say something else now
  * expired    it expired, or an operator said that it failed, and may be paid after all: it is looked at now and then
