@@ -197,7 +197,7 @@ export class Pursuit implements Caller {
 
   #dueToCall(watched: Watched, now: number): void {
     if (this.#stopping) return;
-    if (!this.#options.holds()) return this.#outOfTurn(watched);
+    if (!this.#options.holds()) return this.#notOurs(watched);
     if (watched.isLate) {
       if (watched.state === 'waiting') this.#call(watched);
       return;
@@ -261,7 +261,7 @@ export class Pursuit implements Caller {
 
   #toRail(watched: Watched): void {
     if (this.#stopping) return;
-    if (!this.#options.holds()) return this.#outOfTurn(watched);
+    if (!this.#options.holds()) return this.#notOurs(watched);
     if (watched.next === 'enquire') {
       watched.byHint = watched.isOwed;
       watched.hinted = false;
@@ -278,7 +278,7 @@ export class Pursuit implements Caller {
 
   isToBeCalled(watched: Watched): boolean {
     if (this.#options.holds()) return true;
-    this.#outOfTurn(watched);
+    this.#notOurs(watched);
     this.#keeper.park(watched);
     return false;
   }
@@ -292,10 +292,17 @@ export class Pursuit implements Caller {
     return !this.#stopping && this.#options.holds();
   }
 
-  /** Its rail has no place for it, or it is not this process's to call now. */
-  #outOfTurn(watched: Watched, gapMs = this.#shortGapMs()): void {
+  /** Its rail has no place for it. */
+  #outOfTurn(watched: Watched, gapMs: number): void {
     watched.hinted = watched.isOwed;
     this.#waiting.restFor(watched, gapMs);
+  }
+
+  /** It is not this process's to call now, nor to expire: that its time is over is no reason to look at it sooner. */
+  #notOurs(watched: Watched): void {
+    const gapMs = this.#shortGapMs();
+    this.#outOfTurn(watched, gapMs);
+    if (watched.state === 'waiting') this.#wheel.set(watched.number, this.#options.now() + gapMs);
   }
 
   #shortGapMs(): number {
@@ -307,7 +314,7 @@ export class Pursuit implements Caller {
    *  is revoked. But not for longer than a day: it may be the only call that can find out that the rail is up. */
   #askToSubmit(watched: Watched): void {
     if (this.#stopping) return;
-    if (!this.#options.holds()) return this.#outOfTurn(watched);
+    if (!this.#options.holds()) return this.#notOurs(watched);
     if (watched.unsent) {
       const now = this.#options.now();
       if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;

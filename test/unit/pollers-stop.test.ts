@@ -175,6 +175,28 @@ t.test('what has its turn with its rail while another may have it is sent when n
   );
 });
 
+t.test(
+  'what is past its end is looked at now and then while another may have it, and expires when none has',
+  async (t) => {
+    const driven = new Driven();
+    let holds = true;
+    let asked = 0;
+    await driven.pollers.start(0, { holds: () => ++asked > 0 && holds });
+    driven.mtn.onSubmit = () => ACCEPTED;
+    const { id, expiresAt } = driven.accounts.create(charge());
+    driven.mtn.onEnquire = () => ({ type: 'pending', providerStatus: 'PENDING' });
+    await driven.clock.advance(MINUTE, 1_000);
+    holds = false;
+    await driven.clock.advance(expiresAt! - driven.clock.now() + MINUTE, 1_000);
+    asked = 0;
+    await driven.clock.advance(MINUTE, 100);
+    t.ok(asked > 0 && asked < 120, `looked at ${asked} times in a minute: what else falls due has its turn`);
+    holds = true;
+    await driven.clock.advance(MINUTE, 100);
+    t.equal(driven.accounts.transaction(id).status, 'FAILED');
+  },
+);
+
 t.test('what waits for a token is sent no more once another may have it, or it has ended', async (t) => {
   const submits: { readonly isToBeSent: IsToBeSent; readonly answer: (result: SubmitResult) => void }[] = [];
   const driven = new Driven();
