@@ -12,6 +12,8 @@ import { randomFrom, seedOf } from '../seed.ts';
 const SEED = seedOf(t);
 
 const RUNS = 40;
+/** With a second holder once: an answer came late, the end of a lease was not heard of. */
+const FOUND = [700_002, 801_868];
 const NAMES = ['a', 'b', 'c'];
 const STORMY_MS = 60_000;
 /** Longer than a node waits that leaves in vain, and then comes back. */
@@ -75,8 +77,7 @@ t.test(
 );
 
 t.test('a bucket that is purged in any weather makes no second holder, and is filled again', async (t) => {
-  for (let run = 0; run < RUNS; run++) {
-    const seed = SEED + run;
+  for (const seed of [...FOUND, ...Array.from({ length: RUNS }, (_, run) => SEED + run)]) {
     const world = new World(randomFrom(seed));
     for (const name of NAMES) world.join(name);
     for (let at = 10_000; at < STORMY_MS; at += world.between(100, 8_000)) {

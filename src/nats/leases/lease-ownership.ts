@@ -324,7 +324,9 @@ export class LeaseOwnership implements Ownership {
 
   /** This node should have it. */
   #lookAtDue(place: Place, lease: Seen<LeaseEntry> | undefined): void {
-    const isFree = lease === undefined || this.#isOurs(lease) || !this.#mayBeHeld(lease);
+    // Of one that was dropped this node may have said the return without hearing an answer, and another have claimed it since.
+    const isReturned = lease !== undefined && this.#isOurs(lease) && lease.isSpoilt !== true;
+    const isFree = lease === undefined || isReturned || !this.#mayBeHeld(lease);
     // Whoever holds it may never have heard of a want that was dropped from the bucket.
     if (place.stage === 'wanted' && this.#want(place)?.isSpoilt === true) place.stage = 'free';
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
