@@ -135,7 +135,8 @@ t.test(
     t.ok(b.ownership.heldCount > 0);
     t.equal(a.ownership.heldCount + b.ownership.heldCount, PARTITIONS);
     world.at(world.now, a, () => void a.ownership.drain());
-    await world.until(25_000);
+    // Also what could not be opened at first.
+    await world.until(45_000);
     t.equal(b.ownership.heldCount, PARTITIONS);
     t.strictSame(b.unprepared, []);
   },
