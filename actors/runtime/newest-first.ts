@@ -11,29 +11,29 @@ export function* newestFirst<Item>(
   keyOf: (item: Item) => string,
 ): Generator<Item, void> {
   const iterators = sources.map((source) => source[Symbol.iterator]());
+  const heads: (Head<Item> | null)[] = [];
+  const read = (i: number): void => {
+    const next = iterators[i]!.next();
+    heads[i] = next.done === true ? null : { item: next.value, key: keyOf(next.value) };
+  };
   try {
-    const heads = iterators.map(nextOf);
-    for (let first = highest(heads, keyOf); first !== null; first = highest(heads, keyOf)) {
-      yield first;
-      const key = keyOf(first);
-      for (const [i, head] of heads.entries()) {
-        if (head !== null && keyOf(head) === key) heads[i] = nextOf(iterators[i]!);
-      }
+    for (let i = 0; i < iterators.length; i++) read(i);
+    for (let first = highest(heads); first !== null; first = highest(heads)) {
+      yield first.item;
+      for (let i = 0; i < heads.length; i++) if (heads[i]?.key === first.key) read(i);
     }
   } finally {
     for (const iterator of iterators) iterator.return?.();
   }
 }
 
-function nextOf<Item>(iterator: Iterator<Item>): Item | null {
-  const next = iterator.next();
-  return next.done === true ? null : next.value;
+interface Head<Item> {
+  readonly item: Item;
+  readonly key: string;
 }
 
-function highest<Item>(heads: readonly (Item | null)[], keyOf: (item: Item) => string): Item | null {
-  let best: Item | null = null;
-  for (const head of heads) {
-    if (head !== null && (best === null || keyOf(head) > keyOf(best))) best = head;
-  }
+function highest<Item>(heads: readonly (Head<Item> | null)[]): Head<Item> | null {
+  let best: Head<Item> | null = null;
+  for (const head of heads) if (head !== null && (best === null || head.key > best.key)) best = head;
   return best;
 }
