@@ -43,16 +43,22 @@ function isWanted(item: ReconciliationItem, { accountId, open }: ListReconciliat
   return (accountId === '' || item.accountId === accountId) && (!open || item.resolvedAt === null);
 }
 
-/** Ids sort by the creation of the transactions that the items are about. What is in memory is newer than its row. */
+/** Ids sort by the creation of the transactions that the items are about. */
 function itemsBelow(memory: Memory, views: Views, before: string): Iterable<ReconciliationItem> {
   const fresh = [...memory.dirtyReconciliation()]
     .filter(({ id }) => id < before)
     .sort((a, b) => (a.id < b.id ? 1 : -1));
-  return newestFirst([fresh, checkpointed(views, before)], ({ id }) => id);
+  const stored = checkpointed(views, before, new Set(fresh.map(({ id }) => id)));
+  return newestFirst([fresh, stored], ({ id }) => id);
 }
 
-function* checkpointed(views: Views, before: string): Generator<ReconciliationItem, void> {
-  for (const { value } of views.range('reconciliation', { start: '', end: before, reverse: true })) {
-    yield decodeReconciliation(value);
+/** `fresh`: what is in memory is newer than its row. */
+function* checkpointed(
+  views: Views,
+  before: string,
+  fresh: ReadonlySet<string>,
+): Generator<ReconciliationItem, void> {
+  for (const { key, value } of views.range('reconciliation', { start: '', end: before, reverse: true })) {
+    if (!fresh.has(key)) yield decodeReconciliation(value);
   }
 }

@@ -96,7 +96,7 @@ export class PlatformState {
 
   *#checkpointed(table: TableName, end: string): Generator<KeptRow, void> {
     for (const { key, value } of this.#views.range(table, { start: '', end, reverse: true })) {
-      yield { key, value: JSON.parse(value) };
+      if (!this.#touched[table].has(key)) yield { key, value: JSON.parse(value) };
     }
   }
 
