@@ -39,7 +39,7 @@ export function assertLimits(): void {
     'the next checkpoints are not waited for with rests of the last ones',
   );
   holds(
-    LIMITS.checkpointBytesPerCommitMax * 25 * LIMITS.checkpointsAtOnce < LIMITS.catchUpThreadBytes,
+    LIMITS.checkpointBytesPerCommitMax * 25 * LIMITS.checkpointsAtOnce < LIMITS.viewThreadBytes,
     'what a thread that makes views has in hand fits its memory',
   );
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');

@@ -132,12 +132,12 @@ export const LIMITS = {
   checkpointRoundMs: 200,
   /** Young generation of the checkpoint thread, MiB. */
   checkpointYoungGenerationMb: 96,
-  /** Threads that bring the views to the end of long logs at a start. */
-  catchUpThreadsMax: 8,
+  /** Threads that make views of long logs, at a start or in a replay. */
+  viewThreadsMax: 8,
   /** Records that are worth one more such thread: half a second's work, while its start takes a fifth of a second. */
-  catchUpRecordsPerThreadMin: 60_000,
+  viewThreadRecordsMin: 60_000,
   /** Memory that one such thread may take. */
-  catchUpThreadBytes: 512 * 1024 * 1024,
+  viewThreadBytes: 512 * 1024 * 1024,
   /** How often a long start says how far it is. */
   catchUpSayEveryMs: 5_000,
   /** View rows removed in one transaction when their time is over. */
@@ -509,6 +509,8 @@ export const LIMITS = {
   // Log tools
   /** Differences, and faults in the ledger, that a tool shows of one partition; it counts them all. */
   logToolDifferencesShownMax: 100,
+  /** How often a thread of a replay says how far it is. */
+  logToolThreadTellsMs: 100,
   /** Accounts whose balances are told at once. */
   logToolAccountsShownMax: 1_000,
   /** Transactions of an account that are told, unless asked otherwise. */

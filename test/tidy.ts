@@ -40,7 +40,7 @@ const importRules: readonly ImportRule[] = [
       'src/{domain,bus}/**',
       'src/limits.ts',
       'src/data-directory/identity.ts',
-      'src/storage/groups.ts',
+      'src/storage/{groups,view-threads}.ts',
       'actors/**',
       'wal/**',
     ],

@@ -26,6 +26,11 @@ export interface OpenOptions {
   readonly readOnly?: boolean;
 }
 
+export interface OpenViewsOptions extends OpenOptions {
+  /** Nobody opens them again: what is committed is not waited for until the disk has it. */
+  readonly temporary?: boolean;
+}
+
 export interface OpenLogOptions extends OpenOptions {
   /** Address space to reserve at first; it grows by itself. */
   readonly mapBytes?: number;
@@ -144,7 +149,11 @@ function viewsFile(directory: string): string {
   return join(directory, 'views', 'data.mdb');
 }
 
-export function openViewsDatabase({ directory, readOnly = false }: OpenOptions): ViewsDatabase {
+export function openViewsDatabase({
+  directory,
+  readOnly = false,
+  temporary = false,
+}: OpenViewsOptions): ViewsDatabase {
   if (readOnly && isMissing(viewsFile(directory))) throw new Error(`${directory} holds no views`);
   for (const file of filesIn(join(directory, 'views'))) assertFile(file);
   if (hasViews(directory)) assertMetaPages(viewsFile(directory));
@@ -153,6 +162,7 @@ export function openViewsDatabase({ directory, readOnly = false }: OpenOptions):
     encoding: 'string',
     keyEncoder: utf8Keys,
     mapSize: WAL_LIMITS.viewsMapBytes,
+    noSync: temporary,
     ...commonOptions(readOnly),
   });
   assertKeys(database, viewsFile(directory), { start: '\0' }, (key) =>

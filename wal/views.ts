@@ -4,7 +4,7 @@
 // A view holds nothing that the log does not: it may be dropped at any time and is then rebuilt. Rows and the position
 // they reach are committed in one transaction, so they never disagree.
 import { commitDurably, fileOf, forgetKilledReaders, openViewsDatabase, PageFault } from './lmdb.ts';
-import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
+import type { OpenViewsOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace, isPlace } from './batch.ts';
 import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
@@ -29,7 +29,7 @@ export class ViewStore {
     return openBeside(directory, 'views', () => ViewStore.open({ directory, readOnly: true }));
   }
 
-  static open(options: OpenOptions): ViewStore {
+  static open(options: OpenViewsOptions): ViewStore {
     return new ViewStore(openViewsDatabase(options));
   }
 

@@ -18,7 +18,7 @@ import { ViewStore } from '../../wal/views.ts';
 export class Rebuild {
   readonly views: ViewStore;
   readonly #log: LogReader;
-  readonly #progress: Progress;
+  readonly #progress: Pick<Progress, 'add'>;
   readonly #checkpointer: Checkpointer;
   /** Where the partition that is being rebuilt ends. */
   #upTo = 0;
@@ -28,12 +28,12 @@ export class Rebuild {
   #bytes = 0;
 
   /** `scratch`: where its views may grow to the size of the real ones; null: the system's temporary directory. */
-  constructor(log: LogReader, scratch: string | null, progress: Progress) {
+  constructor(log: LogReader, scratch: string | null, progress: Pick<Progress, 'add'>) {
     this.#log = log;
     this.#progress = progress;
     const directory = mkdtempSync(join(scratch ?? tmpdir(), 'daftari-replay-'));
     try {
-      this.views = ViewStore.open({ directory });
+      this.views = ViewStore.open({ directory, temporary: true });
     } finally {
       // Open files need no name. However this process ends, by Ctrl-C or worse, nothing of them is left behind.
       rmSync(directory, { recursive: true });

@@ -1,6 +1,5 @@
 // What a replay tells: of one account or of all, with what is at fault, for a terminal and as JSON.
 
-import { decodeAccount } from '../../actors/accounts/rows.ts';
 import { CURRENCIES } from '../domain/country.ts';
 import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
@@ -12,7 +11,6 @@ import { table } from '../../wal/tools/partitions.ts';
 import type { ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine } from '../../wal/tools/verify.ts';
 import { nameOf, type PartitionName, type ViewPosition } from '../../wal/types.ts';
-import type { ViewStore } from '../../wal/views.ts';
 
 export interface Work extends PartitionName {
   readonly upTo: number;
@@ -25,12 +23,20 @@ export interface VerifiedPartition extends Comparison, PartitionName {
   readonly uncompared: string | null;
 }
 
+export interface BalanceRow {
+  readonly id: string;
+  readonly currency: string;
+  readonly balances: Readonly<Record<string, number>>;
+}
+
 /** What a replay found. */
 export interface Replayed {
   readonly work: readonly Work[];
   readonly faults: readonly Fault[];
   readonly audits: readonly (LedgerAudit & PartitionName)[];
   readonly verified: readonly VerifiedPartition[];
+  /** As many as are told at once. */
+  readonly balances: readonly BalanceRow[];
   readonly records: number;
   readonly bytes: number;
   readonly durationMs: number;
@@ -77,12 +83,11 @@ export function accountResult(
   };
 }
 
-export function allResult(views: ViewStore, replayed: Replayed, verify: boolean): ToolResult {
-  const { work, faults, audits, verified } = replayed;
+export function allResult(replayed: Replayed, verify: boolean): ToolResult {
+  const { work, faults, audits, verified, balances } = replayed;
   const differences = verified.reduce((sum, one) => sum + one.differenceCount, 0);
   const ledgerFaults = audits.reduce((sum, one) => sum + one.faultCount, 0);
   const sound = faults.length === 0 && differences === 0 && ledgerFaults === 0;
-  const accounts = verify ? [] : balancesOf(views, audits);
   return {
     sound,
     report: {
@@ -93,14 +98,14 @@ export function allResult(views: ViewStore, replayed: Replayed, verify: boolean)
       partitions: work.map(({ group, partition, upTo }) => ({ group, partition, upTo })),
       faults,
       ledger: audits.map(({ totals, ...audit }) => ({ ...audit, totals: asText(totals) })),
-      ...(verify ? { verified } : { accounts }),
+      ...(verify ? { verified } : { accounts: balances }),
     },
     lines: [
       ...faults.map(faultLine),
       ...ledgerLines(audits),
       ...verified.flatMap(differenceLines),
       ...verified.flatMap(uncomparedLine),
-      ...(verify ? verifiedLines(verified) : accountTable(accounts)),
+      ...(verify ? verifiedLines(verified) : accountTable(balances)),
       '',
       ...totalsTable(audits),
       '',
@@ -109,24 +114,6 @@ export function allResult(views: ViewStore, replayed: Replayed, verify: boolean)
       ...(faults.length === 0 && differences === 0 ? [] : [NEXT_OF_DAMAGE]),
     ],
   };
-}
-
-interface BalanceRow {
-  readonly id: string;
-  readonly currency: string;
-  readonly balances: Readonly<Record<string, number>>;
-}
-
-function balancesOf(views: ViewStore, audits: readonly PartitionName[]): BalanceRow[] {
-  const rows: BalanceRow[] = [];
-  for (const { group, partition } of audits) {
-    for (const { table: name, value } of views.rows(group, partition)) {
-      if (name > 'account' || rows.length >= LIMITS.logToolAccountsShownMax) break;
-      const { id, balances } = decodeAccount(value ?? '');
-      for (const [currency, amounts] of balances) rows.push({ id, currency, balances: amounts });
-    }
-  }
-  return rows;
 }
 
 function accountTable(accounts: readonly BalanceRow[]): string[] {

@@ -1,26 +1,16 @@
 // `replay`: what the log alone says, to the end or to any moment; and whether the checkpoint says the same.
 
-import { isEmptyBucket } from '../../actors/accounts/rows.ts';
-import { isOver } from '../../actors/runtime/retention.ts';
 import { LIMITS } from '../limits.ts';
+import { threadsFor } from '../storage/view-threads.ts';
 import { reportAccount } from './account-report.ts';
-import { compareRows } from './compare.ts';
-import {
-  assertAccountId,
-  type Data,
-  groupOf,
-  holdsCheckpoint,
-  partitionOfAccount,
-  uncountedViews,
-  withData,
-} from './data.ts';
-import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
-import { lastSequence, lastSequenceAt } from './places.ts';
+import { assertAccountId, type Data, partitionOfAccount, withData } from './data.ts';
+import { lastSequence } from './places.ts';
 import { Rebuild } from './rebuild.ts';
-import { accountResult, allResult, type Replayed, type VerifiedPartition, type Work } from './replay-text.ts';
-import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
+import { type PartitionReplayed, replayPartition, type Task, type Until } from './replay-partition.ts';
+import { accountResult, allResult, type Replayed } from './replay-text.ts';
+import { replayByThreads } from './replay-threads.ts';
+import type { PartitionName } from '../../wal/types.ts';
 import { chosen, partitionOptions } from '../../wal/tools/partitions.ts';
-import { breathe } from '../../wal/tools/priority.ts';
 import {
   assertGoesBeside,
   assertGoesWith,
@@ -32,7 +22,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
-import { allPartitions, type Fault, orFault } from '../../wal/tools/verify.ts';
+import { allPartitions, orFault } from '../../wal/tools/verify.ts';
 
 export const replay: Tool = {
   name: 'replay',
@@ -62,17 +52,12 @@ second time from the journals. Works on a live directory. A trimmed log has no b
   run: (input) => withData(input.directory, (data) => run(data, input)),
 };
 
-interface Plan {
-  readonly names: readonly PartitionName[];
-  /** Of the log as it is when it is asked. */
-  readonly upTo: (name: PartitionName) => number;
-}
-
 async function run(data: Data, input: ToolInput): Promise<ToolResult> {
-  const { values } = input;
+  const { values, progress } = input;
   const verify = values['verify'] === true;
   const accountId = stringOf(values, 'account');
   const limit = ordinalOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
+  const scratch = stringOf(values, 'scratch') ?? null;
   // Its id says by itself where it is.
   assertGoesWith(values, 'account', ['until', 'limit', 'scratch', 'verify']);
   assertGoesBeside(values, 'limit', ['account']);
@@ -83,11 +68,24 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   if (verify && data.views === null) {
     throw new UsageError(`${input.directory} has no checkpoint to compare with`);
   }
-  const plan = planWork(data, values, accountId, verify);
-  const rebuild = new Rebuild(data.log, stringOf(values, 'scratch') ?? null, input.progress);
+  const tasks = await planTasks(data, values, accountId, verify);
+  const startedMs = performance.now();
+  const batches = tasks.map(({ group, partition }) => data.log.lastBatchNumber(group, partition));
+  progress.start(
+    'replay',
+    batches.reduce((sum, count) => sum + count, 0),
+  );
+  const threads = threadsFor(tasks);
+  if (threads > 1) {
+    const thread = { directory: input.directory, scratch, readsViews: verify };
+    return allResult(together(await replayByThreads(tasks, threads, thread, progress), startedMs), verify);
+  }
+  const rebuild = new Rebuild(data.log, scratch, progress);
   try {
-    const replayed = await replayAll(data, input, rebuild, plan, verify);
-    if (accountId === undefined) return allResult(rebuild.views, replayed, verify);
+    const partitions: PartitionReplayed[] = [];
+    for (const task of tasks) partitions.push(await replayPartition(data, rebuild, task));
+    const replayed = together(partitions, startedMs);
+    if (accountId === undefined) return allResult(replayed, verify);
     const partition = partitionOfAccount(data, accountId);
     const report = reportAccount(rebuild.views, null, { partition, accountId }, limit);
     return accountResult(accountId, report, replayed, rebuild.views.position('accounts', partition));
@@ -96,12 +94,12 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   }
 }
 
-function planWork(
+async function planTasks(
   data: Data,
   values: ToolInput['values'],
   accountId: string | undefined,
   verify: boolean,
-): Plan {
+): Promise<Task[]> {
   let names: PartitionName[] = chosen(allPartitions(data.log, verify ? data.views : null), values);
   if (accountId !== undefined) {
     const partition = partitionOfAccount(data, accountId);
@@ -117,140 +115,38 @@ function planWork(
         `restore its archive and a backup into another directory, and replay that`,
     );
   }
-  return { names, upTo: untilOf(data, values, names) };
-}
-
-function untilOf(
-  data: Data,
-  values: ToolInput['values'],
-  names: readonly PartitionName[],
-): (name: PartitionName) => number {
-  const until = stringOf(values, 'until');
-  const lastOf = (name: PartitionName): number => lastSequence(data.log, name);
-  if (until === undefined) return lastOf;
-  if (!/^\d{1,12}$/.test(until)) {
-    const atMs = timeOf(values, 'until') ?? 0;
-    return (name) => lastSequenceAt(data.log, name, atMs);
-  }
-  if (names.length !== 1) {
+  const until = untilOf(values);
+  if (until !== null && 'sequence' in until && names.length !== 1) {
     throw new UsageError(
       'a sequence is one of a partition: give --account, or --group and --partition, with it',
     );
   }
-  return (name) => {
-    const last = lastOf(name);
-    if (Number(until) <= last) return Number(until);
-    throw new UsageError(`${nameOf(name)} ends at sequence ${last}`);
+  const records = await Promise.all(names.map((name) => orFault(() => lastSequence(data.log, name))));
+  return names.map(({ group, partition }, at) => {
+    const last = records[at];
+    // Of one whose end cannot be read whoever replays it is told.
+    return { group, partition, until, verify, records: typeof last === 'number' ? last : 0 };
+  });
+}
+
+function untilOf(values: ToolInput['values']): Until {
+  const until = stringOf(values, 'until');
+  if (until === undefined) return null;
+  if (/^\d{1,12}$/.test(until)) return { sequence: Number(until) };
+  return { atMs: timeOf(values, 'until') ?? 0 };
+}
+
+function together(partitions: readonly PartitionReplayed[], startedMs: number): Replayed {
+  const sum = (of: (one: PartitionReplayed) => number): number =>
+    partitions.reduce((total, one) => total + of(one), 0);
+  return {
+    work: partitions.flatMap(({ work }) => work ?? []),
+    faults: partitions.flatMap(({ fault }) => fault ?? []),
+    audits: partitions.flatMap(({ audit }) => audit ?? []),
+    verified: partitions.flatMap(({ verified }) => verified ?? []),
+    balances: partitions.flatMap(({ balances }) => balances).slice(0, LIMITS.logToolAccountsShownMax),
+    records: sum(({ records }) => records),
+    bytes: sum(({ bytes }) => bytes),
+    durationMs: performance.now() - startedMs,
   };
-}
-
-async function replayAll(
-  data: Data,
-  input: ToolInput,
-  rebuild: Rebuild,
-  { names, upTo }: Plan,
-  verify: boolean,
-): Promise<Replayed> {
-  const startedMs = performance.now();
-  const batches = names.map(({ group, partition }) => data.log.lastBatchNumber(group, partition));
-  input.progress.start(
-    'replay',
-    batches.reduce((sum, count) => sum + count, 0),
-  );
-  const work: Work[] = [];
-  const faults: Fault[] = [];
-  const audits: (LedgerAudit & PartitionName)[] = [];
-  const verified: VerifiedPartition[] = [];
-  for (const name of names) {
-    const { group, partition } = name;
-    const compared = verify ? await orFault(() => verifyPartition(data, rebuild, name)) : null;
-    data.log.refresh();
-    const reach = await orFault(() => upTo(name));
-    if (typeof reach !== 'number') {
-      faults.push(reach);
-      continue;
-    }
-    if (compared !== null && 'problem' in compared) {
-      faults.push(compared);
-      continue;
-    }
-    if (compared !== null) verified.push(compared);
-    const fault = await rebuild.advance({ group, partition }, reach);
-    rebuild.views.refresh();
-    if (fault !== null) {
-      faults.push(fault);
-      work.push({ group, partition, upTo: rebuild.views.position(group, partition)?.sequence ?? 0 });
-      continue;
-    }
-    work.push({ group, partition, upTo: reach });
-    if (group === 'accounts') {
-      audits.push({ group, partition, ...auditLedger(rebuild.views.rows(group, partition)) });
-    }
-    await breathe();
-  }
-  const durationMs = performance.now() - startedMs;
-  return { work, faults, audits, verified, records: rebuild.records, bytes: rebuild.bytes, durationMs };
-}
-
-/** The service goes on writing its checkpoint: it is read as of one moment, and the rebuilt views are brought there. */
-async function verifyPartition(
-  { log, views }: Data,
-  rebuild: Rebuild,
-  name: PartitionName,
-): Promise<VerifiedPartition | Fault> {
-  if (views === null) throw new Error('there is no checkpoint');
-  const { group, partition } = name;
-  const place = { group, partition };
-  // Most of the way first, so that the moment is not held for long.
-  views.refresh();
-  const before = views.position(group, partition);
-  if (before !== null && holdsCheckpoint(log, views, group, partition, before)) {
-    const early = await rebuild.advance(place, before.sequence);
-    if (early !== null) return early;
-  }
-  views.refresh();
-  const position = views.position(group, partition);
-  const uncompared = uncountedViews(views, group, partition);
-  if (position === null || uncompared !== null) {
-    const nothing = { tables: [], differenceCount: 0, differences: [] };
-    return { ...place, sequence: position?.sequence ?? 0, uncompared, ...nothing };
-  }
-  const rows = views.rows(group, partition)[Symbol.iterator]();
-  const first = rows.next();
-  try {
-    if (!holdsCheckpoint(log, views, group, partition, position)) {
-      const problem = 'the checkpoint was made from another log, or from one that went on further';
-      return { ...place, batch: position.batch, sequence: position.sequence, problem };
-    }
-    const fault = await rebuild.advance(place, position.sequence);
-    if (fault !== null) return fault;
-    rebuild.views.refresh();
-    const theirs = first.done === true ? [] : chained(first.value, rows);
-    const compared = compareRows(rebuild.views.rows(group, partition), theirs, needlessIn(rebuild, name));
-    return { ...place, sequence: position.sequence, uncompared, ...compared };
-  } finally {
-    rows.return?.(undefined);
-  }
-}
-
-/** Whether a row that only one side has is no difference: the service may have let go of it by now, or nothing is found by it. */
-function needlessIn(
-  rebuild: Rebuild,
-  { group, partition }: PartitionName,
-): (row: Row, of: 'log' | 'checkpoint') => boolean {
-  const rules = groupOf(group).retention ?? [];
-  const views = rebuild.views.reader(group, partition);
-  const now = Date.now();
-  return ({ table, key, value }, of) => {
-    if (table === 'bucket') return isEmptyBucket(key, views);
-    if (of === 'checkpoint' || value === null) return false;
-    const rule = rules.find((each) => each.table === table);
-    return rule !== undefined && isOver(rule, { key, value }, now - rule.keptMs, views);
-  };
-}
-
-/** Goes on with a generator of which the first was taken. */
-function* chained<T>(first: T, rest: Iterator<T>): Generator<T, void, undefined> {
-  yield first;
-  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
 }

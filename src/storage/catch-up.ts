@@ -1,20 +1,19 @@
 // Brings the views of many partitions to the end of their logs before any of them is served: for a start whose views are gone or far
 // behind. It has one thread for each core, since nothing else runs yet. The checkpoint thread does the rest, as in any start.
 
-import { availableParallelism } from 'node:os';
 import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { GroupPolicies } from './groups.ts';
+import type { ToApply } from './view-threads.ts';
 
 /** A partition whose views lack so many records of its log. */
-export interface Lag {
+export interface Lag extends ToApply {
   readonly group: GroupName;
   readonly partition: number;
   /** Sequence that its log ends with. */
   readonly upTo: number;
-  readonly records: number;
 }
 
 export interface CatchUpOptions {
@@ -24,24 +23,6 @@ export interface CatchUpOptions {
   readonly threads: number;
   /** Records that the views no longer lack; after every commit. */
   readonly onProgress: (records: number) => void;
-}
-
-export function recordsOf(lags: readonly Lag[]): number {
-  return lags.reduce((sum, { records }) => sum + records, 0);
-}
-
-/** How many threads are worth their start, and fit the machine; one at least. */
-export function threadsFor(lags: readonly Lag[]): number {
-  return Math.max(
-    1,
-    Math.min(
-      availableParallelism(),
-      lags.length,
-      LIMITS.catchUpThreadsMax,
-      Math.floor(recordsOf(lags) / LIMITS.catchUpRecordsPerThreadMin),
-      Math.floor(process.availableMemory() / LIMITS.catchUpThreadBytes),
-    ),
-  );
 }
 
 /** Resolves when every view is there, but for those of damaged logs: whoever opens these partitions is told. Rejects when the

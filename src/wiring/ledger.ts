@@ -10,7 +10,8 @@ import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionName } from '../../wal/types.ts';
-import { catchUp, recordsOf, threadsFor } from '../storage/catch-up.ts';
+import { catchUp } from '../storage/catch-up.ts';
+import { recordsOf, threadsFor } from '../storage/view-threads.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
 import { checkMoney, type DataDirectory } from '../data-directory/data-directory.ts';
@@ -153,7 +154,7 @@ async function catchUpFirst(
 ): Promise<void> {
   const lags = storage.lags(group, bus.partitions(group));
   const records = recordsOf(lags);
-  if (records < LIMITS.catchUpRecordsPerThreadMin) return;
+  if (records < LIMITS.viewThreadRecordsMin) return;
   const threads = threadsFor(lags);
   const from = performance.now();
   let done = 0;

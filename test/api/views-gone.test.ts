@@ -15,7 +15,7 @@ import { temporaryDirectory } from '../temporary-directory.ts';
 const ACCOUNTS = 8;
 /** A transaction has three records and more. */
 const transactionsOf = (threads: number): number =>
-  Math.ceil((threads * LIMITS.catchUpRecordsPerThreadMin) / 3) + 1_000;
+  Math.ceil((threads * LIMITS.viewThreadRecordsMin) / 3) + 1_000;
 
 const root = temporaryDirectory(t);
 

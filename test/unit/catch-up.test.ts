@@ -6,7 +6,8 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { catchUp, type Lag, threadsFor } from '../../src/storage/catch-up.ts';
+import { catchUp, type Lag } from '../../src/storage/catch-up.ts';
+import { threadsFor } from '../../src/storage/view-threads.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openStorage, POLICIES, send, serve } from './storage-driven.ts';
@@ -118,13 +119,13 @@ t.test('a damaged log holds up no other, and is refused when it is opened', asyn
 
 t.test('a thread is begun where it is worth it and nowhere else', async (t) => {
   const lag = (records: number): Lag => ({ group: 'accounts', partition: 0, upTo: records, records });
-  const worth = LIMITS.catchUpRecordsPerThreadMin;
+  const worth = LIMITS.viewThreadRecordsMin;
   t.equal(threadsFor([]), 1);
   t.equal(threadsFor([lag(100 * worth)]), 1, 'one partition is one thread’s work');
   t.equal(threadsFor([lag(worth), lag(worth - 1)]), 1);
   const most = threadsFor(Array.from({ length: 64 }, () => lag(worth)));
-  t.ok(most <= Math.min(availableParallelism(), LIMITS.catchUpThreadsMax));
-  const fit = Math.min(availableParallelism(), process.availableMemory() / LIMITS.catchUpThreadBytes);
+  t.ok(most <= Math.min(availableParallelism(), LIMITS.viewThreadsMax));
+  const fit = Math.min(availableParallelism(), process.availableMemory() / LIMITS.viewThreadBytes);
   if (fit >= 2) t.equal(threadsFor([lag(worth), lag(worth)]), 2);
 });
 

@@ -28,7 +28,7 @@ const BUSY_RESTS = 4;
 /** A kernel takes one change of a session in 100 ms, of all sessions together. */
 const AGAIN_MS = 150;
 
-/** The last look at the machine, what it said, and how long this process had run at its last breath. Null: services do not go first
+/** The last look at the machine, what it said, and how long this process had run at this thread's last breath. Null: services do not go first
  *  yet, or the system does not say. */
 let pace: { readonly looked: Reading; readonly isBusy: boolean; readonly ranMs: number } | null = null;
 
@@ -36,6 +36,12 @@ let pace: { readonly looked: Reading; readonly isBusy: boolean; readonly ranMs: 
 export function letServicesGoFirst(): void {
   setPriority(LOWEST);
   if (leadsSession()) lowerSession();
+  restBesideOthers();
+}
+
+/** Of this thread, in a process that lets services go first: its priority it has from the thread that started it. Each rests for what
+ *  all of them ran, so that they take together what one would. */
+export function restBesideOthers(): void {
   const looked = readMachine();
   if (looked !== null) pace = { looked, isBusy: false, ranMs: ownMs() };
 }

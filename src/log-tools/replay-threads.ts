@@ -1,0 +1,95 @@
+// Replays many partitions at once, by a thread for each core.
+
+import { Worker } from 'node:worker_threads';
+import { asError } from '../../wal/thrown.ts';
+import type { Progress } from '../../wal/tools/progress.ts';
+import { LIMITS } from '../limits.ts';
+import type { PartitionReplayed, Task } from './replay-partition.ts';
+import {
+  errorOf,
+  type FromReplayThread,
+  type ReplayThreadData,
+  type ToReplayThread,
+} from './replay-protocol.ts';
+
+/** What was found of each task, in their order. Rejects with the first error; then nothing is at work any more. */
+export async function replayByThreads(
+  tasks: readonly Task[],
+  count: number,
+  data: ReplayThreadData,
+  progress: Pick<Progress, 'add'>,
+): Promise<PartitionReplayed[]> {
+  const replayed: PartitionReplayed[] = [];
+  const threads = Array.from({ length: count }, () => new ReplayThread(data, progress));
+  // The longest first, so that the threads end together.
+  const left = [...tasks.entries()].toSorted(([, one], [, other]) => other.records - one.records);
+  const work = async (thread: ReplayThread): Promise<void> => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const [at, task] = next;
+      replayed[at] = await thread.replay(task);
+    }
+  };
+  try {
+    await Promise.all(threads.map(work));
+  } finally {
+    await Promise.all(threads.map((thread) => thread.end()));
+  }
+  return replayed;
+}
+
+class ReplayThread {
+  readonly #worker: Worker;
+  readonly #progress: Pick<Progress, 'add'>;
+  readonly #exited: Promise<void>;
+  /** The task at work. */
+  #task: PromiseWithResolvers<PartitionReplayed> | null = null;
+  /** Why it has ended. */
+  #failure: Error | null = null;
+
+  constructor(workerData: ReplayThreadData, progress: Pick<Progress, 'add'>) {
+    this.#progress = progress;
+    this.#worker = new Worker(new URL('replay-thread.ts', import.meta.url), {
+      workerData,
+      // As the checkpoint thread's, for the same work.
+      resourceLimits: { maxYoungGenerationSizeMb: LIMITS.checkpointYoungGenerationMb },
+    });
+    this.#worker.on('message', (message: FromReplayThread) => this.#hear(message));
+    this.#worker.on('error', (error) => this.#fail(asError(error)));
+    this.#exited = new Promise((resolve) => {
+      this.#worker.on('exit', () => {
+        this.#fail(new Error('a thread of the replay has ended'));
+        resolve();
+      });
+    });
+  }
+
+  /** One at a time. */
+  replay(task: Task): Promise<PartitionReplayed> {
+    this.#task = Promise.withResolvers();
+    const { promise } = this.#task;
+    if (this.#failure === null) this.#tell({ type: 'replay', ...task });
+    else this.#task.reject(this.#failure);
+    return promise;
+  }
+
+  /** What it is at is given up, once what it writes has ended: a thread that is stopped as it writes would keep the process. */
+  async end(): Promise<void> {
+    this.#tell({ type: 'end' });
+    await this.#exited;
+  }
+
+  #hear(message: FromReplayThread): void {
+    if (message.type === 'applied') this.#progress.add(message.batches, message.bytes);
+    else if (message.type === 'failed') this.#task?.reject(errorOf(message.failure));
+    else this.#task?.resolve(message.replayed);
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    this.#task?.reject(this.#failure);
+  }
+
+  #tell(message: ToReplayThread): void {
+    this.#worker.postMessage(message);
+  }
+}
