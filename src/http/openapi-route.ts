@@ -29,7 +29,10 @@ function openApiRoute(text: () => string): PlainRoute {
       status: 200,
       description: 'An OpenAPI document.',
       contentType: JSON_TYPE,
-      schema: Type.Object({ openapi: Type.String() }, { additionalProperties: true }),
+      schema: Type.Object(
+        { openapi: Type.String({ description: 'Version of OpenAPI.' }) },
+        { title: 'OpenApiDocument', additionalProperties: true },
+      ),
       examples: { beginning: { openapi: '3.1.0' } },
     },
     errors: ['method_not_allowed'],

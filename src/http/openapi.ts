@@ -390,6 +390,7 @@ class Components {
   #emit(schema: unknown, isTaken: boolean): unknown {
     if (Array.isArray(schema)) return schema.map((item) => this.#emit(item, isTaken));
     if (typeof schema !== 'object' || schema === null) return schema;
+    if ('x-shown' in schema) return this.#emit(schema['x-shown'], isTaken);
     const title = 'title' in schema && typeof schema.title === 'string' ? schema.title : null;
     if (title === null) return this.#inner(schema, isTaken);
     const source = JSON.stringify([schema, 'additionalProperties' in schema && isTaken]);

@@ -75,8 +75,18 @@ export function fields<Properties extends TProperties>(properties: Properties) {
   return Type.Object(properties, { additionalProperties: false });
 }
 
-export function object<Properties extends TProperties>(title: string, properties: Properties) {
-  return Type.Object(properties, { title, additionalProperties: false });
+export function object<Properties extends TProperties>(
+  title: string,
+  properties: Properties,
+  description?: string,
+) {
+  const said = description === undefined ? {} : { description };
+  return Type.Object(properties, { title, ...said, additionalProperties: false });
+}
+
+/** Properties of one schema, none of which need be there. */
+export function some(names: readonly string[], schema: TSchema): Record<string, TSchema> {
+  return Object.fromEntries(names.map((name) => [name, Type.Optional(schema)]));
 }
 
 export const country = oneOf(COUNTRIES, 'Country', 'ISO 3166-1 code of the wallet’s country.');
@@ -431,11 +441,11 @@ export const PayoutDestination = object('PayoutDestination', {
 });
 export const PayoutDestinationList = list('PayoutDestinationList', PayoutDestination);
 
-const errorCodes = Object.keys(ERROR_CODES) as ErrorCode[];
+export const errorCode = oneOf(Object.keys(ERROR_CODES) as ErrorCode[], 'ErrorCode', 'Branch on this.');
 // What stands inside another object has a name of its own, too: of one without, generators for Go, Python and PHP make no type.
 export const ErrorReply = object('ErrorReply', {
   error: object('ErrorDetail', {
-    code: oneOf(errorCodes, 'ErrorCode', 'Branch on this.'),
+    code: errorCode,
     message: Type.String({ description: 'For people; must not be parsed.' }),
     param: nullable({ description: 'The field or parameter at fault.' }),
     request_id: Type.String({ description: 'Also in the `Request-Id` header. Quote it to support.' }),

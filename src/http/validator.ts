@@ -3,7 +3,7 @@
 //
 // Formats used in our schemas: `amount` (minor units as a string), `moment` (a date or time of ISO 8601) and `date-time`,
 // which are read alike, `cursor` (a transaction's id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the
-// sentence for people when a pattern or format fails.
+// sentence for people when a pattern or format fails; `x-shown` is what the document has of what the domain alone reads.
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { isRejection, rejection, type Rejection } from '../domain/error-code.ts';
@@ -16,7 +16,7 @@ import { parseQuery } from './query.ts';
 
 // What json-schema.ts made is a schema: proving that took 70 ms of a start. A test has the whole document linted.
 const ajv = new Ajv({ verbose: true, strictTypes: false, validateSchema: false });
-ajv.addVocabulary(['x-rule', 'example']);
+ajv.addVocabulary(['x-rule', 'x-shown', 'example']);
 ajv.addFormat('amount', (text) => parseAmount(text) !== null);
 for (const name of ['moment', 'date-time']) ajv.addFormat(name, (text) => parseTime(text) !== null);
 ajv.addFormat('cursor', isTransactionId);

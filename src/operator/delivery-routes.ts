@@ -2,9 +2,11 @@
 
 import { parseTime } from '../domain/time.ts';
 import type { PlainRoute } from '../http/route.ts';
+import { LIMITS } from '../limits.ts';
 import { askAccount, askWebhooks } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { operatorRoute, pageOf } from './route.ts';
+import * as examples from './examples.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -17,6 +19,11 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       operationId: 'listDeliveries',
       tag,
       summary: 'List webhook deliveries with their attempts, newest first',
+      description:
+        'Changes nothing. What has ended is kept for `WEBHOOK_RETENTION_DAYS` from when it was made. Next: `replayDelivery` of one that ' +
+        'failed, `replayFailedDeliveries` after an endpoint was down.',
+      answers: 'A page of deliveries.',
+      examples: { page: examples.page(examples.delivery) },
       query: schemas.DeliveriesQuery,
       errors: ['invalid_cursor'],
       reply: replies.DeliveryPage,
@@ -43,6 +50,9 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       operationId: 'getDelivery',
       tag,
       summary: 'Get a webhook delivery with its attempts',
+      description: 'Changes nothing. What each attempt was answered, and when the next is.',
+      answers: 'The delivery.',
+      examples: { failed: examples.delivery },
       reply: replies.Delivery,
       handle: ({ parameters }, accountId) =>
         askWebhooks(context, { type: 'GetDelivery', accountId, deliveryId: parameters.delivery_id }),
@@ -53,6 +63,11 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       operationId: 'replayDelivery',
       tag,
       summary: "Send a delivery again, to the app's current URL with the same event id",
+      description:
+        'Whatever became of it before, it is tried at once and has all its attempts anew: a merchant may be told twice. Next: ' +
+        '`getDelivery`, to see what it was answered.',
+      answers: 'The delivery, which waits for its attempt.',
+      examples: { waits: examples.deliveryReplayed },
       errors: ['conflict'],
       reply: replies.Delivery,
       handle: ({ operator, deadline, parameters }, accountId) =>
@@ -70,7 +85,13 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       operationId: 'replayFailedDeliveries',
       tag,
       summary: 'Send every failed delivery of an app again; repeat while has_more',
+      description:
+        'Those `DEAD_LETTERED` or `RETRYING` that were created since `since` are tried at once, each with all its attempts anew: ' +
+        `${LIMITS.webhookReplaysPerMessageMax} in a call, at most. Next: the same call again while \`has_more\` is true.`,
       body: schemas.ReplayFailedBody,
+      bodyExamples: { sinceNoon: examples.replayFailed },
+      answers: 'How many are sent again.',
+      examples: { all: examples.replayed },
       errors: ['conflict'],
       reply: replies.Replayed,
       handle: ({ body, operator, deadline, parameters }, accountId) => {

@@ -13,6 +13,7 @@ import { partOfAccount } from './account-routes.ts';
 import { askAccount, askEveryPartition } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { done, operatorRoute, pageOf, repeatableOf } from './route.ts';
+import * as examples from './examples.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -28,14 +29,20 @@ export function moneyRoutes(context: OperatorContext): readonly PlainRoute[] {
 
 function ofWallets(context: OperatorContext): PlainRoute[] {
   const tag = 'Payout wallets';
-  const decide = (type: 'ApproveWallet' | 'RevokeWallet', verb: string, summary: string): PlainRoute =>
+  const decide = (
+    type: 'ApproveWallet' | 'RevokeWallet',
+    verb: string,
+    facts: { summary: string; description: string; who: string; examples: Record<string, unknown> },
+  ): PlainRoute =>
     operatorRoute(context, {
       method: 'POST',
       path: `/accounts/:account_id/wallets/:wallet_id/${verb}`,
       operationId: `${verb}Wallet`,
       tag,
-      summary,
+      ...facts,
+      answers: 'The payout wallet.',
       body: schemas.ByBody,
+      bodyExamples: { owner: examples.by },
       errors: ['not_permitted', 'destination_not_found', 'conflict'],
       reply: PayoutDestination,
       handle: ({ body, operator, deadline, parameters }, accountId) =>
@@ -55,8 +62,15 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       operationId: 'addWallet',
       tag,
       summary: 'Add a payout wallet (owners and admins)',
+      description:
+        'A wallet of the merchant’s own, to which withdrawals may go once it is approved and has cooled off. The same number, ' +
+        'network and label again answer the wallet that there is. Next: `approveWallet`.',
+      who: 'an owner or an admin of the account, as `by`.',
       body: schemas.AddWalletBody,
+      bodyExamples: { till: examples.addWallet },
       status: 201,
+      answers: 'The payout wallet.',
+      examples: { waits: examples.walletPending },
       errors: ['not_permitted', 'invalid_msisdn', 'network_required', 'conflict'],
       reply: PayoutDestination,
       handle: ({ body, operator, deadline }, accountId) => {
@@ -66,8 +80,22 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       },
     }),
     partOfAccount(context, 'wallets'),
-    decide('ApproveWallet', 'approve', 'Approve a payout wallet (owners; another than who added it)'),
-    decide('RevokeWallet', 'revoke', 'Revoke a payout wallet (owners and admins)'),
+    decide('ApproveWallet', 'approve', {
+      summary: 'Approve a payout wallet (owners; another than who added it)',
+      description:
+        'It is `COOLING_OFF`, and `ACTIVE` by itself at `active_at`, a day later (`WALLET_COOLING_OFF_SECONDS`): from then on ' +
+        'withdrawals may go to it.',
+      who: 'an owner of the account, as `by`; where it has several, another than who added the wallet.',
+      examples: { coolingOff: examples.walletCoolingOff },
+    }),
+    decide('RevokeWallet', 'revoke', {
+      summary: 'Revoke a payout wallet (owners and admins)',
+      description:
+        'For good: it is sent nothing more. Withdrawals to it that were certainly not sent fail, and their money returns; what ' +
+        'may have been sent goes on. The same number may be added again, as another wallet.',
+      who: 'an owner or an admin of the account, as `by`.',
+      examples: { revoked: examples.walletRevoked },
+    }),
   ];
 }
 
@@ -79,6 +107,21 @@ const APPROVAL_ERRORS = [
   'network_not_supported',
 ] as const satisfies readonly ErrorCode[];
 
+const VERDICTS = {
+  ApproveWithdrawal: {
+    description:
+      'One above the threshold, which waits `INITIATED` and `PENDING` with its money on hold: it is sent. Only while it could be ' +
+      'requested; otherwise it goes on waiting. Next: its outcome comes by webhook.',
+    examples: { approved: examples.approved },
+  },
+  RejectWithdrawal: {
+    description:
+      'One above the threshold, which waits `INITIATED` and `PENDING`: it is `FAILED`, `approval_rejected`, its money and fee ' +
+      'return to `available`, and the merchant is told by webhook.',
+    examples: { rejected: examples.rejected },
+  },
+} as const;
+
 function ofWithdrawals(context: OperatorContext): PlainRoute[] {
   const decide = (type: 'ApproveWithdrawal' | 'RejectWithdrawal', verb: string): PlainRoute =>
     operatorRoute(context, {
@@ -87,7 +130,11 @@ function ofWithdrawals(context: OperatorContext): PlainRoute[] {
       operationId: `${verb}Withdrawal`,
       tag: 'Withdrawals',
       summary: `${verb === 'approve' ? 'Approve' : 'Reject'} a withdrawal (any member but the requester)`,
+      ...VERDICTS[type],
+      who: 'any member of the account, as `by`, but who asked for it.',
+      answers: 'The withdrawal, as it is by then.',
       body: schemas.ByBody,
+      bodyExamples: { owner: examples.by },
       errors: [
         'not_permitted',
         'withdrawal_not_found',
@@ -111,7 +158,14 @@ function settlement(context: OperatorContext): PlainRoute {
     operationId: 'settleCashOut',
     tag: 'Reconciliation',
     summary: 'Say what became of a payout or withdrawal of which its provider says nothing final',
+    description:
+      'Ends what is `PENDING_PROVIDER`, as if the provider had said it, with the source `DASHBOARD`: the hold is paid out, or ' +
+      'returns. Ask the provider’s people first, and say `FAILED` only if they said that it will never be paid: said too early, it ' +
+      'is paid twice. What is paid all the same within two days is a reconciliation item. The same again gets the same answer.',
     body: schemas.SettleBody,
+    bodyExamples: { paid: examples.settlePaid, neverPaid: examples.settleFailed },
+    answers: 'The payout or withdrawal, as it is by then.',
+    examples: { paid: examples.settled },
     errors: ['transaction_not_found', 'conflict'],
     reply: replies.Settlement,
     handle: async ({ body, operator, deadline, parameters }, accountId) => {
@@ -144,8 +198,15 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
       operationId: 'createDashboardDeposit',
       tag: 'Deposits',
       summary: 'Deposit from the dashboard (owners, admins, finance)',
+      description:
+        'Tops up the available balance from a wallet, whose owner gets a prompt: `amount` in full, no fee, available on success. ' +
+        'The account has to be `live`. 201 means that it exists; its outcome goes to the webhooks of every app of the account.',
+      who: 'an owner, an admin or a finance member of the account, as `by`.',
       body: schemas.DepositBody,
+      bodyExamples: { float: examples.createDeposit },
       status: 201,
+      answers: 'The deposit.',
+      examples: { awaitingCustomer: examples.deposit },
       errors: [
         'not_permitted',
         'live_mode_not_enabled',
@@ -173,6 +234,11 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
       operationId: 'getTrialBalance',
       tag: 'Ledger',
       summary: 'Sums of every ledger account per currency',
+      description:
+        'Changes nothing. Each `sum` is debits minus credits over all accounts: where one is not 0, `balanced` is false, and the ' +
+        'service is at fault.',
+      answers: 'The trial balance.',
+      examples: { balanced: examples.trialBalance },
       reply: replies.TrialBalance,
       handle: (_, accountId) => askAccount(context, { type: 'GetTrialBalance', accountId }),
     }),
@@ -188,6 +254,11 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       operationId: 'listReconciliation',
       tag,
       summary: 'Where a provider contradicts the ledger, newest transactions first',
+      description:
+        'Changes nothing. No item moves money. Next, for each that is open: look into the provider’s statement, put it right by ' +
+        'money that moves (a deposit, a payout), then `resolveReconciliation`. What the service asks its provider about resolves itself.',
+      answers: 'A page of items.',
+      examples: { page: examples.page(examples.reconciliation) },
       query: schemas.ReconciliationQuery,
       errors: ['invalid_cursor'],
       reply: replies.ReconciliationPage,
@@ -202,7 +273,13 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       operationId: 'resolveReconciliation',
       tag,
       summary: 'Say what was found and done about an item',
+      description:
+        'Closes the item, and moves no money. The same again gets the same answer; another resolution is 409. Another item is ' +
+        'raised only if the provider says something new.',
       body: schemas.ResolveBody,
+      bodyExamples: { returned: examples.resolve },
+      answers: 'The item.',
+      examples: { resolved: examples.reconciliationResolved },
       errors: ['conflict'],
       reply: replies.ReconciliationItem,
       handle: ({ body, operator, deadline, parameters }) =>

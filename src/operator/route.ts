@@ -31,18 +31,29 @@ interface OperatorRequest<Body, Query, Path extends string> {
   readonly deadline: number;
 }
 
+/** By name. */
+type Examples = Readonly<Record<string, unknown>>;
+
 interface OperatorRoute<Body extends TObject, Query extends TObject, Path extends string> {
   readonly method: Method;
   /** Below /operator/v1. */
   readonly path: Path;
   readonly operationId: string;
   readonly summary: string;
+  /** What it does and changes, and what comes next. */
+  readonly description: string;
+  /** After "Who may: ". Left out: whoever has the token. */
+  readonly who?: string;
   readonly tag?: string;
   readonly body?: Body;
+  readonly bodyExamples?: Examples;
   readonly query?: Query;
   /** Of the answer when it is done; default 200. */
   readonly status?: 200 | 201;
   readonly reply: TSchema;
+  /** What the reply is. */
+  readonly answers: string;
+  readonly examples: Examples;
   readonly errors?: readonly ErrorCode[];
   /** A reply of the bus is its own answer. */
   readonly handle: (
@@ -57,6 +68,7 @@ export function operatorRoute<Body extends TObject, Query extends TObject, Path 
   route: OperatorRoute<Body, Query, Path>,
 ): PlainRoute {
   const { method, operationId, summary, tag = 'Accounts', status = 200, errors = [] } = route;
+  const { who = 'whoever has the operator token.' } = route;
   const path = `/operator/v1${route.path}`;
   const action = `${method} ${path}`;
   const handle = async (request: PlainRequest<Static<Body>, Static<Query>>): Promise<Answer> => {
@@ -75,18 +87,18 @@ export function operatorRoute<Body extends TObject, Query extends TObject, Path 
     operationId,
     tag,
     summary,
-    description: '',
+    description: `${route.description}\n\nWho may: ${who}`,
     parameters: parametersOf(path),
     authorised: true,
     query: route.query ?? (Type.Object({}, { additionalProperties: false }) as unknown as Query),
     body: route.body ?? null,
-    bodyExamples: {},
+    bodyExamples: route.bodyExamples ?? {},
     reply: {
       status,
-      description: summary,
+      description: route.answers,
       contentType: JSON_TYPE,
       schema: route.reply,
-      examples: {},
+      examples: route.examples,
     },
     errors,
     handle,

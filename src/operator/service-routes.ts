@@ -9,6 +9,7 @@ import type { Answer, PlainRoute } from '../http/route.ts';
 import { askPlatform } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { done, operatorRoute, pageOf } from './route.ts';
+import * as examples from './examples.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -21,6 +22,11 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listAudit',
       tag,
       summary: 'What operators changed, newest first',
+      description:
+        'Changes nothing. Each change is written before it is tried, and again with what came of it: `outcome` null, nobody saw ' +
+        'the end of it, and the object says what is so.',
+      answers: 'A page of the audit log.',
+      examples: { page: examples.page(examples.auditEntry) },
       query: schemas.PageQuery,
       errors: ['invalid_cursor'],
       reply: replies.AuditPage,
@@ -32,6 +38,10 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listRails',
       tag,
       summary: 'Health of each rail',
+      description:
+        'Changes nothing. As the node that answers sees it, since it started; each node that calls providers counts for itself.',
+      answers: 'The rails.',
+      examples: { one: examples.list(examples.rail) },
       reply: replies.RailList,
       handle: async () => done({ object: 'list', data: context.rails().map(shown) }),
     }),
@@ -41,6 +51,10 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listPartitions',
       tag,
       summary: 'Who owns each partition, and where its log stands',
+      description:
+        'Changes nothing. In a cluster any node answers for all: what only the owner knows is null elsewhere.',
+      answers: 'The partitions.',
+      examples: { one: examples.list(examples.partition) },
       reply: replies.PartitionList,
       handle: async () => done({ object: 'list', data: context.partitions().map(shown) }),
     }),
@@ -51,26 +65,47 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       tag,
       summary:
         'Write records in the newest format, once every node reads it; older versions cannot join after that',
+      description:
+        'The last step of an upgrade of a cluster, which cannot be taken back. Refused while a node reads an older format, and by ' +
+        'a node that is a front alone. A service of one process writes the newest by itself: there it changes nothing.',
+      answers: 'The format that is written from now on.',
+      examples: { raised: examples.writeFormat },
       errors: ['conflict'],
       reply: replies.WriteFormat,
       handle: () => raiseWriteFormat(context),
     }),
-    machineRoute('/healthz', 'getHealth', 'The process answers', JSON_TYPE, () =>
-      jsonAnswer(200, '{"status":"ok"}'),
-    ),
-    machineRoute('/readyz', 'getReadiness', 'The service takes requests', JSON_TYPE, () =>
-      readiness(context),
-    ),
-    machineRoute(
-      '/metrics',
-      'getMetrics',
-      'Metrics for Prometheus',
-      context.metrics.contentType,
-      async () => {
+    machineRoute({
+      path: '/healthz',
+      operationId: 'getHealth',
+      summary: 'The process answers',
+      description:
+        'Changes nothing. 200 for as long as the process answers at all; whether it takes requests `/readyz` says.',
+      contentType: JSON_TYPE,
+      example: { status: 'ok' },
+      handle: () => jsonAnswer(200, '{"status":"ok"}'),
+    }),
+    machineRoute({
+      path: '/readyz',
+      operationId: 'getReadiness',
+      summary: 'The service takes requests',
+      description:
+        'Changes nothing. 200 while this node takes requests; otherwise 503, whose `message` says why not: send it none.',
+      contentType: JSON_TYPE,
+      example: { status: 'ready' },
+      handle: () => readiness(context),
+    }),
+    machineRoute({
+      path: '/metrics',
+      operationId: 'getMetrics',
+      summary: 'Metrics for Prometheus',
+      description: 'Changes nothing. Of this node, in the text format of Prometheus.',
+      contentType: context.metrics.contentType,
+      example: '# TYPE daftari_ready gauge\ndaftari_ready 1\n',
+      handle: async () => {
         const { contentType } = context.metrics;
         return { type: 'body', status: 200, contentType, body: await context.metrics.text() };
       },
-    ),
+    }),
   ];
 }
 
@@ -92,20 +127,18 @@ function readiness(context: OperatorContext): Answer {
   return { type: 'rejected', rejection: rejection('service_unavailable', problem, null, 1) };
 }
 
-function machineRoute(
-  path: string,
-  operationId: string,
-  summary: string,
-  contentType: string,
-  handle: () => Answer | Promise<Answer>,
-): PlainRoute {
+interface MachineRoute extends Pick<PlainRoute, 'path' | 'operationId' | 'summary' | 'description'> {
+  readonly contentType: string;
+  readonly example: unknown;
+  readonly handle: () => Answer | Promise<Answer>;
+}
+
+function machineRoute({ contentType, example, handle, ...route }: MachineRoute): PlainRoute {
   return plainRoute({
+    ...route,
+    description: `${route.description}\n\nWho may: anybody, without a token.`,
     method: 'GET',
-    path,
-    operationId,
     tag: 'Service',
-    summary,
-    description: '',
     parameters: {},
     authorised: false,
     query: null,
@@ -113,12 +146,12 @@ function machineRoute(
     bodyExamples: {},
     reply: {
       status: 200,
-      description: summary,
+      description: `${route.summary}.`,
       contentType,
       schema: contentType === JSON_TYPE ? replies.Health : Type.String(),
-      examples: {},
+      examples: { usual: example },
     },
-    errors: [],
+    errors: ['method_not_allowed'],
     handle,
   });
 }

@@ -27,8 +27,10 @@ export function operatorSurface(context: OperatorContext): Surface {
     title: 'Daftari: operator API',
     description:
       'For those who run the service, and for dashboards. Every change is in the audit log; the optional header ' +
-      '`Operator` says who makes it. `by` in a body is the member of the account who acts.',
-    token: 'OPERATOR_TOKEN.',
+      '`Operator` says who makes it. `by` in a body is the member of the account who acts. A 4xx or 5xx answer means that nothing ' +
+      'was changed. Where the connection is closed without one nobody knows: read the object, or send the same again with its ' +
+      '`idempotency_key`. Amounts are integer minor units, as strings.',
+    token: 'The value of OPERATOR_TOKEN, which every node has.',
     tags: {
       Accounts: 'Accounts, what they may do, their members and apps.',
       'Payout wallets': 'Where withdrawals may go: added by one person, approved by another.',

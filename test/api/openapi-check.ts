@@ -1,5 +1,9 @@
 // Whether a reply is what the OpenAPI document says. Everything a test of the API gets back should pass through here.
 
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
@@ -13,6 +17,9 @@ interface Parameter {
 }
 interface Operation {
   readonly operationId: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
   readonly parameters?: readonly Parameter[];
   readonly responses: Readonly<Record<string, OperationReply>>;
 }
@@ -30,9 +37,7 @@ interface Media {
 }
 export interface OpenApiDocument {
   readonly openapi: string;
-  readonly paths: Readonly<
-    Record<string, Readonly<Record<string, Operation & { requestBody?: { content: Record<string, Media> } }>>>
-  >;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly webhooks: Readonly<
     Record<
       string,
@@ -58,6 +63,7 @@ export const openApi: OpenApiDocument = (() => {
   return JSON.parse(answer.body) as OpenApiDocument;
 })();
 
+const ROOT = join(import.meta.dirname, '../..');
 const DOCUMENT = 'https://daftari.test/openapi.json';
 const OPERATOR_DOCUMENT = 'https://daftari.test/operator/openapi.json';
 /** Of RFC 3339, as JSON Schema has it. */
@@ -116,11 +122,12 @@ export function assertHeadersMatchOpenApi(
   }
 }
 
-/** The same for a reply of the operator API, whose document is the one that it serves. */
+/** The same for a reply of the operator API, whose document is the one that it serves; and for what was sent, if it was taken. */
 export function assertMatchesOperatorApi(
   document: OpenApiDocument,
   method: string,
   path: string,
+  sent: unknown,
   { status, body }: { readonly status: number; readonly body: unknown },
 ): void {
   const [bare = ''] = path.split('?');
@@ -129,20 +136,92 @@ export function assertMatchesOperatorApi(
   const where = `${method} ${template} ${status}`;
   const content = operation.responses[String(status)]?.content;
   if (content === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
+  const taken = operation.requestBody?.content['application/json'];
+  if (status < 300 && taken !== undefined) {
+    assertOperatorSchema(document, `${where}: sent`, taken.schema, sent);
+  }
   const media = content['application/json'];
   if (media === undefined) return;
+  assertOperatorSchema(document, where, media.schema, body);
+  if (status >= 400) assertKnownCode(where, media, status, body);
+}
+
+/** `schema`: of the operators' document, with its references. */
+export function assertOperatorSchema(
+  document: OpenApiDocument,
+  where: string,
+  schema: object,
+  value: unknown,
+): void {
   if (ajv.getSchema(OPERATOR_DOCUMENT) === undefined) {
     ajv.addSchema({ $id: OPERATOR_DOCUMENT, components: closed(document.components) });
   }
-  assertSchema(where, media.schema, body, OPERATOR_DOCUMENT);
-  if (status >= 400) assertKnownCode(where, media, status, body);
+  assertSchema(where, schema, value, OPERATOR_DOCUMENT);
+}
+
+/** That a strict validator takes every schema, and that null stands beside names and objects, as generators of types have it. */
+export function assertStrictSchemas(document: OpenApiDocument): void {
+  const strict = new Ajv2020({ strict: true, formats: { 'date-time': true } });
+  strict.addVocabulary(['components']);
+  strict.addSchema({ $id: 'https://daftari.test/strict.json', components: document.components });
+  for (const source of new Set(schemasOf(document).map((schema) => JSON.stringify(schema)))) {
+    strict.compile(JSON.parse(source.replaceAll('"#/', '"https://daftari.test/strict.json#/')) as object);
+    if (/"enum":\[[^\]]*,null\]|"type":\["object","null"\]/.test(source)) throw new Error(source);
+  }
+}
+
+/** Those of the components, and those that stand where they are used. */
+function schemasOf(document: OpenApiDocument): object[] {
+  const schemas: object[] = [];
+  JSON.stringify(document, (name, value: unknown) => {
+    if (name === 'schema') schemas.push(value as object);
+    if (name === 'schemas') schemas.push(...Object.values(value as Record<string, object>));
+    return value;
+  });
+  return schemas;
+}
+
+/** What a public linter says of it. */
+export async function linterSays(document: OpenApiDocument, file: string): Promise<string> {
+  writeFileSync(file, JSON.stringify(document, null, 1));
+  const { stderr } = await promisify(execFile)(
+    process.execPath,
+    [join(ROOT, 'node_modules/.bin/redocly'), 'lint', '--max-problems', '1000', file],
+    {
+      cwd: ROOT,
+      env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', CI: 'true' },
+    },
+  );
+  return stderr;
+}
+
+/** Each example of a body that is sent or answered, with what it is an example of. */
+export function examplesOf(
+  document: OpenApiDocument,
+): { readonly where: string; readonly schema: object; readonly value: unknown }[] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { requestBody, responses }]) =>
+      [requestBody, ...Object.values(responses)]
+        .flatMap((body) => Object.values(body?.content ?? {}))
+        .flatMap(({ schema, examples = {} }) =>
+          Object.entries(examples).map(([name, { value }]) => ({
+            where: `${method} ${path}: example ${name}`,
+            schema,
+            value,
+          })),
+        ),
+    ),
+  );
 }
 
 function operationOf(
   document: OpenApiDocument,
   method: string,
   path: string,
-): { readonly template: string | undefined; readonly operation: Operation | undefined } {
+): {
+  readonly template: string | undefined;
+  readonly operation: Operation | undefined;
+} {
   const template = Object.keys(document.paths).find((known) => patternOf(known).test(path));
   const operation = template === undefined ? undefined : document.paths[template]?.[method.toLowerCase()];
   return { template, operation };

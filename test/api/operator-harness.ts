@@ -14,7 +14,7 @@ import { operatorSurface } from '../../src/operator/surface.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { Storage } from '../../src/storage/storage.ts';
 import { watchTransactions } from '../../src/wiring/metrics.ts';
-import { assertMatchesOperatorApi } from './openapi-check.ts';
+import { assertMatchesOperatorApi, type OpenApiDocument } from './openapi-check.ts';
 
 export const TOKEN = 'operator-token-of-the-tests';
 const PARTITIONS = 4;
@@ -45,6 +45,8 @@ export interface Operator {
   readonly context: OperatorContext;
   readonly bus: LocalBus;
   readonly port: number;
+  /** As it is served. */
+  readonly document: OpenApiDocument;
   /** Log lines so far. */
   readonly lines: readonly string[];
   /** `path`: below /operator/v1, or a whole one with "//" in front. `body` undefined: none. */
@@ -98,15 +100,17 @@ export async function startOperator(directory: string): Promise<Operator> {
   const observer = createHttpObserver(metrics, log);
   const server = createServer({ surface: operatorSurface(context), bus, observer });
   const port = await server.listen('127.0.0.1', 0);
-  const { body: document } = await send(port, 'GET', '//openapi.json', undefined, {});
+  const served = await send(port, 'GET', '//openapi.json', undefined, { authorization: '' });
+  const document = served.body as OpenApiDocument;
   return {
     context,
     bus,
     port,
+    document,
     lines,
     call: async (method, path, body, headers = {}) => {
       const reply = await send(port, method, path, body, headers);
-      assertMatchesOperatorApi(document, method, wholeOf(path), reply);
+      assertMatchesOperatorApi(document, method, wholeOf(path), body, reply);
       return reply;
     },
     handOver: (partition) => storage.closePartition('accounts', partition),

@@ -266,9 +266,10 @@ t.test('the README has every route of operators, with what it takes, and no othe
   const document = (await service.operator('GET', '/openapi.json')).body as unknown as OperatorDocument;
   const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {
-      const { properties = {}, required = [] } = requestBody?.content['application/json'].schema ?? {};
-      const fields = Object.keys(properties).map((name) => (required.includes(name) ? name : `${name}?`));
-      const query = parameters.filter(({ in: place }) => place === 'query').map(({ name }) => `${name}=`);
+      const name = requestBody?.content['application/json'].schema.$ref.split('/').at(-1) ?? '';
+      const { properties = {}, required = [] } = document.components.schemas[name] ?? {};
+      const fields = Object.keys(properties).map((field) => (required.includes(field) ? field : `${field}?`));
+      const query = parameters.filter(({ in: place }) => place === 'query').map((each) => `${each.name}=`);
       const short = path.replace('/operator/v1', '').replace(/\{\w+\}/g, ':id');
       return [method.toUpperCase(), short, ...[...fields, ...query].sort()].join(' ');
     }),
@@ -278,14 +279,13 @@ t.test('the README has every route of operators, with what it takes, and no othe
 
 interface OperatorDocument {
   readonly paths: Record<string, Record<string, OperatorCall>>;
+  readonly components: { readonly schemas: Record<string, { properties?: object; required?: string[] }> };
 }
 
 interface OperatorCall {
   readonly parameters?: readonly { readonly in: string; readonly name: string }[];
   readonly requestBody?: {
-    readonly content: {
-      readonly 'application/json': { schema: { properties?: object; required?: string[] } };
-    };
+    readonly content: { readonly 'application/json': { readonly schema: { readonly $ref: string } } };
   };
 }
 

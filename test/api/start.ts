@@ -95,7 +95,7 @@ export async function startService(
       const authorization = `Bearer ${service.operatorToken}`;
       const answer = await call(service.operatorUrl + path, method, body, { authorization });
       operatorApi ??= (await call(`${service.operatorUrl}/openapi.json`, 'GET', undefined, {})).body;
-      assertMatchesOperatorApi(operatorApi!, method, path, answer);
+      assertMatchesOperatorApi(operatorApi!, method, path, body, answer);
       return answer;
     },
     until,
