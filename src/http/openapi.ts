@@ -200,13 +200,13 @@ function errorsOf(route: Route, components: Components): Record<string, Json> {
 }
 
 function errorReply(route: Route, codes: readonly ErrorCode[], components: Components): Json {
-  const retried = codes.includes('rate_limit_exceeded') || codes.includes('service_unavailable');
   const lines = codes.map((code) => `- \`${code}\`: ${ERROR_CODES[code].meaning} ${ERROR_CODES[code].mend}`);
   return {
     description: `${route.type === 'create' ? 'Nothing was created.\n\n' : ''}${lines.join('\n')}`,
     headers: {
       ...requestIdHeader(),
-      ...(retried ? retryAfterHeader() : {}),
+      ...(codes.includes('rate_limit_exceeded') ? retryAfterHeader(RATE_LIMITED) : {}),
+      ...(codes.includes('service_unavailable') ? retryAfterHeader(UNAVAILABLE_NOW) : {}),
       ...(codes.some((code) => ERROR_CODES[code].status === 401) ? challengeHeader() : {}),
       ...(codes.includes('method_not_allowed') ? allowHeader() : {}),
     },
@@ -273,8 +273,13 @@ function replayedHeader(): Json {
     },
   };
 }
-function retryAfterHeader(): Json {
-  return { 'Retry-After': { description: 'Seconds.', required: true, schema: { type: 'integer' } } };
+/** Of the minute that an account's requests are counted in what is left, rounded up. */
+const RATE_LIMITED = { description: 'Seconds until one more is taken: 60 at most.', example: 17 };
+/** Nobody knows how long it will be. */
+const UNAVAILABLE_NOW = { description: 'Seconds to wait, at least, before it is tried again.', example: 1 };
+
+function retryAfterHeader(said: { readonly description: string; readonly example: number }): Json {
+  return { 'Retry-After': { ...said, required: true, schema: { type: 'integer', minimum: 1 } } };
 }
 function allowHeader(): Json {
   return {

@@ -30,6 +30,7 @@ interface OperationReply {
 interface Header {
   readonly required?: boolean;
   readonly schema: { readonly type: string };
+  readonly example?: unknown;
 }
 interface Media {
   readonly schema: { readonly $ref?: string };

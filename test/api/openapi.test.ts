@@ -163,6 +163,25 @@ t.test('each header that every such reply has is required: all but what says tha
   t.end();
 });
 
+t.test('Retry-After is shown as it is sent: whole seconds, one at least', async (t) => {
+  const shown = new Map<string, unknown>();
+  for (const { responses } of Object.values(openApi.paths).flatMap((methods) => Object.values(methods))) {
+    for (const [status, { headers }] of Object.entries(responses)) {
+      const header = headers['Retry-After'];
+      if (header === undefined) continue;
+      assertSchema(status, header.schema, header.example);
+      t.throws(() => assertSchema(status, header.schema, 0), status);
+      shown.set(status, header.example);
+    }
+  }
+  t.strictSame([...shown.keys()].sort(), ['429', '503']);
+  const busy = await startFront();
+  busy.bus.answer = () => ({ type: 'unavailable' });
+  t.teardown(() => busy.stop());
+  const { status, headers } = await busy.post('/v1/charges', CHARGE);
+  t.strictSame([status, headers['retry-after']], [503, String(shown.get('503'))]);
+});
+
 t.test('a 405 says what the path takes, as the document has it', async (t) => {
   const front = await startFront();
   t.teardown(() => front.stop());
