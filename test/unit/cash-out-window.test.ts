@@ -24,6 +24,27 @@ void t.test('when quiet accounts leave memory, one that asked within the minute 
   t.equal(window.count('a', WINDOW_MS), 1);
 });
 
+void t.test(
+  'accounts that went quiet leave memory, a minute after they asked for the last time',
+  async (t) => {
+    const window = new CashOutWindow();
+    /** Asked as of the time when the partition was opened: what is not in memory may have been before. */
+    const isKept = (accountId: string): boolean => !window.lacksPast(accountId, 0);
+    window.add('a', 0);
+    window.recall('b', [-1]);
+    window.recall('c', []);
+    window.add('d', 1);
+    window.add('e', WINDOW_MS - 1);
+    t.ok(['a', 'b', 'c', 'd', 'e'].every(isKept), 'nobody looks more often than once in a minute');
+    window.add('e', WINDOW_MS);
+    t.strictSame(['a', 'b', 'c', 'd', 'e'].filter(isKept), ['d', 'e']);
+    window.add('e', 2 * WINDOW_MS - 1);
+    t.ok(isKept('d'));
+    window.add('f', 2 * WINDOW_MS);
+    t.strictSame(['d', 'e', 'f'].filter(isKept), ['e', 'f']);
+  },
+);
+
 void t.test('what came before the partition was opened counts, too', async (t) => {
   const window = new CashOutWindow();
   t.ok(window.lacksPast('a', WINDOW_MS - 1));
