@@ -371,6 +371,7 @@ export class Call implements OpenCall {
     const { open } = this.#context;
     const before = this.#body?.byteLength ?? 0;
     const bytes = Math.min(Math.max(length, before * 2, LIMITS.frontBodyBytesMin), LIMITS.bodyBytesMax);
+    open.keeping.add(this);
     open.makeBodyRoom(bytes - before, this.#context.bounds.frontBodiesBytesMax);
     if (this.closed) return null;
     open.bodyBytes += bytes - before;
@@ -381,7 +382,9 @@ export class Call implements OpenCall {
 
   #letGo(): void {
     if (this.#body === null) return;
-    this.#context.open.bodyBytes -= this.#body.byteLength;
+    const { open } = this.#context;
+    open.keeping.delete(this);
+    open.bodyBytes -= this.#body.byteLength;
     this.#body = null;
   }
 

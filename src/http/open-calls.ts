@@ -66,6 +66,8 @@ export class OpenCalls {
   pouringBytes = 0;
   /** Closed: their HEAD is answered, and their connection is open yet. */
   readonly heads = new Set<OpenCall>();
+  /** Of those whose bodies are coming the ones that keep some of it, the one that began first at the head. */
+  readonly keeping = new Set<OpenCall>();
   /** What the bodies that are not whole yet take, all calls together. */
   bodyBytes = 0;
 
@@ -84,8 +86,10 @@ export class OpenCalls {
 
   /** So that `bytes` more of bodies fit in `bytesMax`, those that have been coming longest are refused, the one they are of at worst. */
   makeBodyRoom(bytes: number, bytesMax: number): void {
-    while (this.bodyBytes + bytes > bytesMax && this.receiving.first !== null) {
-      this.receiving.first.makeWay();
+    for (const call of this.keeping) {
+      if (this.bodyBytes + bytes <= bytesMax) return;
+      this.keeping.delete(call);
+      call.makeWay();
     }
   }
 

@@ -236,6 +236,27 @@ t.test(
   },
 );
 
+t.test('bodies of which nothing is kept make no way for those that are', async (t) => {
+  const { frontBodyBytesMin: one } = LIMITS;
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: one } });
+  const bytes = createBytes('nothing-kept');
+  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
+  const headAlone = await partOf(t, all, bytes, bodyAt);
+  const large = createBytes('too-large-yet', ' '.repeat(4 * LIMITS.bodyBytesMax));
+  const tooLarge = await partOf(t, all, large, 2 * LIMITS.bodyBytesMax);
+  const begun = await partOf(t, all, bytes, bodyAt + 1);
+  const refused = readAnswer(begun);
+  const last = await partOf(t, all, bytes, bodyAt + 1);
+  t.hasStrict(await refused, { status: 503 }, 'it had the room');
+  t.strictSame(all.madeWay, ['service_unavailable'], 'and it alone made way');
+  for (const socket of [headAlone, last]) {
+    socket.write(bytes.subarray(socket === headAlone ? bodyAt : bodyAt + 1));
+    t.hasStrict(await readAnswer(socket), { status: 201 });
+  }
+  tooLarge.write(large.subarray(2 * LIMITS.bodyBytesMax));
+  t.hasStrict(await readAnswer(tooLarge), { status: 413 });
+});
+
 t.test('a body takes room until it is whole, and only once', async (t) => {
   const all = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
   const { front } = all;
