@@ -17,6 +17,7 @@ import { batchesAfter } from '../src/nats/log/stream-batches.ts';
 import { firstBatchOf, sequenceOf, type StreamPartition } from '../src/nats/log/stream-places.ts';
 import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
+import { formatReached } from '../src/nats/write-format.ts';
 import { emptyTip } from '../wal/batch.ts';
 import { archiveBeforeOf, archiveExamples, archiveOptions, finishArchive } from '../wal/tools/archive.ts';
 import type { Segment } from '../wal/tools/manifest.ts';
@@ -86,7 +87,9 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
   // What begins here could be added to the archive of another cluster.
   if (failure !== undefined && !isOfCluster) throw failure.error;
   const faults = failures.map(({ error, ...name }) => ({ ...name, problem: natsProblem(error) }));
-  const { sound, report, lines } = await finishArchive(target, beforeMs, segments, faults);
+  // Asked last: a format is raised before any record of it is written.
+  const records = segments.length === 0 ? null : await formatReached(link);
+  const { sound, report, lines } = await finishArchive(target, beforeMs, segments, faults, records);
   return {
     sound: sound && lost.length === 0,
     report: { ...report, lost },

@@ -7,8 +7,9 @@ import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { inspect } from './inspect.ts';
 import { replay } from './replay.ts';
 import { verify } from './verify.ts';
-import { type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
+import { archiveTool, type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
 import { backupTool } from '../../wal/tools/backup.ts';
+import { exportTool, importTool } from '../../wal/tools/export.ts';
 import { type Reading, restoreTool } from '../../wal/tools/restore.ts';
 import type { Tool } from '../../wal/tools/tool.ts';
 
@@ -43,6 +44,9 @@ export const logTools: readonly Tool[] = [
   inspect,
   verify,
   replay,
+  exportTool(recordsNoted),
+  importTool(RECORD_FORMATS.newest),
+  archiveTool(recordsNoted),
   trimTool(neededByWebhooks),
   backupTool(recordsNoted),
   restoreTool(webhooksReading, RECORD_FORMATS.newest),

@@ -162,6 +162,11 @@ export type RaisedFormat =
   /** Nobody lives whom one could ask. */
   | { readonly type: 'no_nodes' };
 
+/** The newest format that the cluster's records may have by now. */
+export async function formatReached(link: NatsLink): Promise<number> {
+  return (await raisedFormat(link))?.format ?? firstFormatOf(link);
+}
+
 /** Raises the cluster's format to the newest that a live node reads, if all others read it too. */
 export async function raiseWriteFormat(
   link: NatsLink,

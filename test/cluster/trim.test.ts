@@ -10,6 +10,7 @@ import { untilReady } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { firstBatchOf } from '../../src/nats/log/stream-places.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
@@ -77,6 +78,8 @@ t.test('the cluster goes on from what is left', async (t) => {
   const written = new Set(cluster.accounts.map(({ id }) => partitionOf(id, PARTITIONS)));
   const archived = await run('archive', '--to', archive, '--before', '2999-01-01');
   t.equal(archived.status, 0, archived.err);
+  const { records } = JSON.parse(readFileSync(join(archive, 'manifest.json'), 'utf8')) as { records: number };
+  t.equal(records, RECORD_FORMATS.newest, 'an older version is not to import it');
   for (const partition of written) {
     t.match(archived.out, new RegExp(`^accounts/${partition}: sequences 1 to `, 'm'));
   }

@@ -23,7 +23,7 @@ async function make(version: string): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
   const lived = await liveIn(directory);
   mkdirSync(target);
-  await exportTool.run({ directory, values: { to: join(target, 'log') }, progress: quiet });
+  await exportTool(null).run({ directory, values: { to: join(target, 'log') }, progress: quiet });
   write(target, 'state.json', await stateOf(directory));
   const ends = await beforeRetention(directory);
   write(target, 'lived.json', { ...lived, beforeRetention: ends });

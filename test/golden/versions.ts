@@ -21,7 +21,7 @@ export const VERSIONS = readdirSync(import.meta.dirname)
 /** Resolves with the directory, which whoever asked removes. */
 export async function imported(version: string): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
-  await importTool.run({
+  await importTool().run({
     directory,
     values: { from: join(import.meta.dirname, version, 'log') },
     progress: quiet,

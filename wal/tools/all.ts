@@ -1,5 +1,5 @@
 // The tools that know the log alone. A program that knows the domain adds its own, or a trim and a restore that know the cursors.
-import { archive, trimTool } from './archive.ts';
+import { archiveTool, trimTool } from './archive.ts';
 import { backupTool } from './backup.ts';
 import { restoreTool } from './restore.ts';
 import { exportTool, importTool } from './export.ts';
@@ -10,9 +10,9 @@ import { verify } from './verify.ts';
 export const walTools: readonly Tool[] = [
   inspect,
   verify,
-  exportTool,
-  importTool,
-  archive,
+  exportTool(null),
+  importTool(),
+  archiveTool(null),
   trimTool(null),
   backupTool(null),
   restoreTool(null),

@@ -3,7 +3,7 @@
 import { LogCorruption, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { type LogReader, untilUnchanged } from '../log-reader.ts';
-import type { Segment } from './manifest.ts';
+import type { RecordsOf, Segment } from './manifest.ts';
 import {
   assertHasLog,
   chosen,
@@ -49,14 +49,15 @@ export interface ArchiveFault extends PartitionName {
   readonly problem: string;
 }
 
-/** Names the segments in the manifest, and says what was done. */
+/** Names the segments in the manifest, and says what was done. `records`: as `add` takes it. */
 export async function finishArchive(
   target: SegmentDirectory,
   beforeMs: number,
   segments: readonly Segment[],
   faults: readonly ArchiveFault[],
+  records: number | null,
 ): Promise<ToolResult> {
-  if (segments.length > 0) await target.add(segments, null);
+  if (segments.length > 0) await target.add(segments, null, records);
   const lines = segments.map((one) => `${nameOf(one)}: ${sequencesText(one)}, ${one.fileBytes} bytes`);
   const nothing = `Nothing to archive that is older than ${timeText(beforeMs)} (--before).`;
   return {
@@ -78,7 +79,21 @@ export async function finishArchive(
   };
 }
 
-export const archive: Tool = {
+/** `recordsOf`: null where nobody knows what records are. */
+export function archiveTool(recordsOf: RecordsOf | null): Tool {
+  return {
+    ...archive,
+    run: (input) =>
+      withReader(input.directory, (reader) => {
+        letServicesGoFirst();
+        return SegmentDirectory.extend(targetOf(input, 'to'), (target) =>
+          runArchive(reader, target, input, recordsOf),
+        );
+      }),
+  };
+}
+
+const archive: Omit<Tool, 'run'> = {
   name: 'archive',
   summary: 'Write old batches to compressed segments, each once, with their hashes recorded.',
   help: `
@@ -87,17 +102,13 @@ directory. Where a partition is damaged, or does not go on from where the archiv
 others.
 ${archiveExamples}`,
   options: archiveOptions,
-  run: (input) =>
-    withReader(input.directory, (reader) => {
-      letServicesGoFirst();
-      return SegmentDirectory.extend(targetOf(input, 'to'), (target) => runArchive(reader, target, input));
-    }),
 };
 
 async function runArchive(
   reader: LogReader,
   target: SegmentDirectory,
   input: ToolInput,
+  recordsOf: RecordsOf | null,
 ): Promise<ToolResult> {
   const beforeMs = archiveBeforeOf(input.values);
   // What the log has lost altogether is known to the archive.
@@ -138,7 +149,7 @@ async function runArchive(
       if (segment !== null) segments.push(segment);
     });
   }
-  return finishArchive(target, beforeMs, segments, faults);
+  return finishArchive(target, beforeMs, segments, faults, recordsOf?.(input.directory) ?? null);
 }
 
 interface Work {

@@ -3,14 +3,11 @@ import { LogCorruption, LogRewritten } from '../batch.ts';
 import { type LogReader, untilUnchanged } from '../log-reader.ts';
 import { nameOf, type PartitionName, storedTip, type Tip, tipFrom } from '../types.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
-import type { Point, Segment } from './manifest.ts';
+import type { Point, RecordsOf, Segment } from './manifest.ts';
 import { timeText, withOthers, withReader } from './partitions.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segment.ts';
 import { targetOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
-
-/** Of a data directory: the newest format that its log may have records of; null: it does not say. */
-type RecordsOf = (directory: string) => number | null;
 
 /** `recordsOf`: null where nobody knows what records are. */
 export function backupTool(recordsOf: RecordsOf | null): Tool {
@@ -68,7 +65,6 @@ async function runBackup(
     }
   }
   const point = { timeMs: Math.max(0, ...tips.map(({ timeMs }) => timeMs)), tips };
-  // Read last: a service notes a format before it writes any record of it.
   await target.add(segments, point, recordsOf?.(input.directory) ?? null);
 
   const batches = segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);

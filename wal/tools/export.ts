@@ -7,7 +7,7 @@ import { type BatchPlace, emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { hasLog } from '../lmdb.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
-import type { Segment } from './manifest.ts';
+import type { RecordsOf, Segment } from './manifest.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import { batchesIn, chosen, partitionOptions, timeText, withOthers, withReader } from './partitions.ts';
 import { breathe } from './priority.ts';
@@ -35,7 +35,12 @@ import { type Fault, faultLine, verifyPartitions } from './verify.ts';
 /** With what is not written to its end. */
 const linesName = /^.+-\d+\.jsonl(\.part)?$/;
 
-export const exportTool: Tool = {
+/** `recordsOf`: null where nobody knows what records are. */
+export function exportTool(recordsOf: RecordsOf | null): Tool {
+  return { ...exporting, run: (input) => runExport(input, recordsOf) };
+}
+
+const exporting: Omit<Tool, 'run'> = {
   name: 'export',
   summary: 'Write batches of the log to files: segments for import, or lines of JSON for people.',
   help: `
@@ -57,14 +62,16 @@ further than the log, its end is lost: what there is of it is exported, and the 
       help: 'leave out later records; of segments, batches that hold one',
     },
   },
-  run: (input) =>
-    withReader(input.directory, async (reader) => {
-      const checkpoints = await lookAtCheckpoints(reader, input.directory);
-      const names = chosen(withOthers(reader.partitionNames(), checkpoints.names), input.values);
-      const result = await runExport(reader, names, input);
-      return withLost(result, checkpoints, lostOf(names, checkpoints, input));
-    }),
 };
+
+function runExport(input: ToolInput, recordsOf: RecordsOf | null): Promise<ToolResult> {
+  return withReader(input.directory, async (reader) => {
+    const checkpoints = await lookAtCheckpoints(reader, input.directory);
+    const names = chosen(withOthers(reader.partitionNames(), checkpoints.names), input.values);
+    const result = await exportFrom(reader, names, input, recordsOf);
+    return withLost(result, checkpoints, lostOf(names, checkpoints, input));
+  });
+}
 
 /** What is missing of what was asked for. Damage, of which the sequence may not be known, ends whoever reads it. */
 function lostOf(names: readonly PartitionName[], { faults }: Checkpoints, { values }: ToolInput): Fault[] {
@@ -92,10 +99,11 @@ function withLost(
   };
 }
 
-async function runExport(
+async function exportFrom(
   reader: LogReader,
   names: readonly PartitionName[],
   input: ToolInput,
+  recordsOf: RecordsOf | null,
 ): Promise<ToolResult> {
   const to = targetOf(input, 'to');
   const format = stringOf(input.values, 'format') ?? 'segments';
@@ -112,14 +120,15 @@ async function runExport(
   // Before a lock is made in it: one that is left by a tool that was killed says that what stands there was left behind, too.
   if (files.length > 0 && !mayBeLeftBehind) throw new UsageError(`${to} is not empty`);
   if (format === 'jsonl') return exportLines(reader, names, to, input);
-  return SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input));
+  return SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input, recordsOf));
 }
 
 async function exportSegments(
   reader: LogReader,
   names: readonly PartitionName[],
   target: SegmentDirectory,
-  { progress, values }: ToolInput,
+  { directory, progress, values }: ToolInput,
+  recordsOf: RecordsOf | null,
 ): Promise<ToolResult> {
   const sequence = numberOf(values, 'to-sequence');
   const ends = names.map((name) => ({ name, last: reader.lastBatchNumber(name.group, name.partition) }));
@@ -139,7 +148,7 @@ async function exportSegments(
     const segment = await untilUnchanged(() => target.attempt(write));
     if (segment !== null) segments.push(segment);
   }
-  await target.add(segments, null);
+  await target.add(segments, null, recordsOf?.(directory) ?? null);
   const written = new Set(segments.map(nameOf));
   return {
     sound: true,
@@ -274,7 +283,12 @@ function isJson(record: string): boolean {
   }
 }
 
-export const importTool: Tool = {
+/** `newestRecords`: the newest format of records that this version reads; of a newer one nothing is imported. */
+export function importTool(newestRecords = Infinity): Tool {
+  return { ...importing, run: (input) => runImport(input, newestRecords) };
+}
+
+const importing: Omit<Tool, 'run'> = {
   name: 'import',
   summary:
     'Append exported batches to a stopped log, or put back what was trimmed, each proven to fit what is there.',
@@ -284,18 +298,22 @@ export const importTool: Tool = {
   import … --group accounts                                 on a node of a cluster that has the accounts alone
 
 Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
-partition is touched further. A log that begins late, after a trim or with a snapshot, begins with batch 1 again when the
-source has all that is missing. The service that writes the directory must be stopped. Afterwards all partitions are verified.
-One that did not come to its end leaves what it had appended by then, and nothing else opens that log: run it again.`,
+partition is touched further. What may have records of a newer format than this version reads is refused before that. A log that
+begins late, after a trim or with a snapshot, begins with batch 1 again when the source has all that is missing. The service
+that writes the directory must be stopped. Afterwards all partitions are verified. One that did not come to its end leaves what
+it had appended by then, and nothing else opens that log: run it again.`,
   options: {
     ...partitionOptions,
     from: { type: 'string', value: 'directory', help: 'an export, backup or archive' },
   },
-  run: runImport,
 };
 
-async function runImport({ directory, values, progress }: ToolInput): Promise<ToolResult> {
+async function runImport(
+  { directory, values, progress }: ToolInput,
+  newestRecords: number,
+): Promise<ToolResult> {
   const source = SegmentDirectory.open(directoryOf(values, 'from'));
+  source.assertReadable(newestRecords, 'import');
   const names = chosen(source.partitions(), values);
   progress.start(
     'import',

@@ -77,6 +77,10 @@ export function allSegments(directory: string, newest: Manifest): Segment[] {
   return parts.toReversed().flat();
 }
 
+/** Of a data directory: the newest format that its log may have records of; null: it does not say. A tool that copies its log asks last:
+ *  a service notes a format before it writes any record of it. */
+export type RecordsOf = (directory: string) => number | null;
+
 export function withAdded(
   manifest: Manifest,
   segments: readonly Segment[],

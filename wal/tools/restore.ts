@@ -75,7 +75,8 @@ async function runRestore(
 ): Promise<ToolResult> {
   const source = SegmentDirectory.open(directoryOf(values, 'from'));
   const until = { ...untilOf(values, source), reading };
-  assertReadable(source, until, newestRecords);
+  // What was written up to a time may all be of an older format.
+  if (until.timeMs === Infinity) source.assertReadable(newestRecords, 'restore');
   const rehearse = values['rehearse'] === true;
   if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
   letServicesGoFirst();
@@ -83,16 +84,6 @@ async function runRestore(
   return rehearse
     ? withTemporary('daftari-rehearsal-', restored)
     : restoreAlone(directoryOf(values, 'to'), restored);
-}
-
-/** Before gigabytes are written on which this version does not start. What was written up to a time may all be of an older format. */
-function assertReadable(source: SegmentDirectory, { timeMs }: Until, newestRecords: number): void {
-  const records = source.records ?? 0;
-  if (records <= newestRecords || timeMs !== Infinity) return;
-  throw new UsageError(
-    `${source.path} has records of format ${records}; this version reads them up to format ${newestRecords}: restore with the version ` +
-      'that wrote them, or a newer one, and start that one',
-  );
 }
 
 function restoreAlone(to: string, restored: (to: string) => Promise<ToolResult>): Promise<ToolResult> {

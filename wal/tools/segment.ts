@@ -171,6 +171,17 @@ export class SegmentDirectory {
     return this.#manifest.records ?? null;
   }
 
+  /** `toDo`: what is refused. Throws UsageError where it may have records of a newer format than `newest`, with which this version does
+   *  not start; before anything of it is written. */
+  assertReadable(newest: number, toDo: 'restore' | 'import'): void {
+    const records = this.records ?? 0;
+    if (records <= newest) return;
+    throw new UsageError(
+      `${this.path} has records of format ${records}; this version reads them up to format ${newest}: ${toDo} with the version ` +
+        'that wrote them, or a newer one, and start that one',
+    );
+  }
+
   /** Names segments, and the point they reach, in the manifest: all or none. `records`: the newest format that the log may have records
    *  of; null: it is not known. */
   async add(segments: readonly Segment[], point: Point | null, records: number | null = null): Promise<void> {

@@ -1,11 +1,15 @@
 // An import that has not come to its end: nobody takes what it has appended by then for the log, and running it again ends it.
-import { cpSync, readdirSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { readConfig } from '../../../src/config.ts';
 import { openDataDirectory } from '../../../src/data-directory/data-directory.ts';
+import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
+import { logTools } from '../../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
+import { walTools } from '../../../wal/tools/all.ts';
+import { runTool } from './run-tool.ts';
 import { checkpointAll, next, segmentIn, tips, tool, write } from './tool-logs.ts';
 
 const SPACE = { onChange() {}, onError() {} };
@@ -128,6 +132,50 @@ t.test('of what ends where the log begins, otherwise: that it is of another log 
     err: /^import: accounts\/0: batch 8 of \S+ differs from the log's\n$/,
   });
   t.strictSame(await tips(data), before);
+});
+
+t.test('of records of a newer version: refused before anything is written, with what to do', async (t) => {
+  const [data, older] = [next(), next()];
+  const here = (name: string, ...args: string[]) => runTool([...walTools, ...logTools], name, ...args);
+  const note = (records: number): void =>
+    writeFileSync(join(data, 'daftari.json'), JSON.stringify({ records }));
+  const { newest } = RECORD_FORMATS;
+  const copies = {
+    export: ['export'],
+    backup: ['backup'],
+    archive: ['archive', '--before', '2999-01-01'],
+  };
+  await write(data, 2, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  cpSync(data, older, { recursive: true });
+  await write(data, 2, { epoch: 2, atMs: Date.parse('2026-01-02T00:00:00Z') });
+  const before = await tips(older);
+  for (const [what, [name = '', ...args]] of Object.entries(copies)) {
+    const copyOf = async (records: number): Promise<string> => {
+      const to = next();
+      note(records);
+      t.match(await here(name, '--data', data, ...args, '--to', to), { status: 0 }, what);
+      return to;
+    };
+    const later = await copyOf(newest + 1);
+    for (const to of [older, next()]) {
+      t.match(
+        await here('import', '--data', to, '--from', later),
+        {
+          status: 2,
+          err: new RegExp(
+            `^import: ${later} has records of format ${newest + 1}; this version reads them up to format ${newest}: import with the ` +
+              'version that wrote them, or a newer one, and start that one\n',
+          ),
+        },
+        what,
+      );
+      if (to !== older) t.notOk(existsSync(to), 'not even made');
+    }
+    t.strictSame(await tips(older), before, what);
+    t.match(await here('verify', '--data', older), { status: 0 }, 'and it is served as before');
+    const known = await copyOf(newest);
+    t.match(await here('import', '--data', next(), '--from', known), { status: 0 }, what);
+  }
 });
 
 t.test('where a restore has not come to its end, nothing is imported', async (t) => {
