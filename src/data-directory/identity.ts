@@ -40,9 +40,8 @@ export class OtherFormatError extends DataDirectoryError {}
 
 /** Null: it says nothing. Throws DataDirectoryError when it cannot be understood, OtherFormatError when it is of another version. */
 export function readIdentity(directory: string): DataIdentity | null {
-  const file = join(directory, IDENTITY_FILE);
-  if (!existsSync(file)) return null;
-  const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
+  const found = fieldsIn(directory);
+  if (found === null) return null;
   const { format, partitions, masterKey = null, records = 0, money: noted = null, cluster = false } = found;
   if (Number.isInteger(format) && format !== FORMAT) {
     throw new OtherFormatError(
@@ -68,7 +67,9 @@ export function readIdentity(directory: string): DataIdentity | null {
       cluster,
     };
   }
-  throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
+  throw new DataDirectoryError(
+    `${join(directory, IDENTITY_FILE)} is damaged: put the one back that was kept with the backup.`,
+  );
 }
 
 /** What is wrong where a directory says this beside a log that has other partitions: an account would be looked for, and begun anew,
@@ -128,9 +129,7 @@ function partitionsNoted(directory: string): number | null {
 
 /** The newest format that its log may have records of, also one that this version does not read; null: it does not say. */
 export function recordsNoted(directory: string): number | null {
-  const file = join(directory, IDENTITY_FILE);
-  if (!existsSync(file)) return null;
-  const { records } = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
+  const records = fieldsIn(directory)?.['records'];
   return Number.isInteger(records) ? (records as number) : null;
 }
 
@@ -138,10 +137,14 @@ export function writeIdentity(directory: string, identity: DataIdentity): void {
   writeWholeFile(join(directory, IDENTITY_FILE), `${JSON.stringify(identity, null, 2)}\n`);
 }
 
-function parsedOrNull(text: string): unknown {
+/** Of what is no JSON none; null: the file is not there. */
+function fieldsIn(directory: string): Record<string, unknown> | null {
+  const file = join(directory, IDENTITY_FILE);
+  if (!existsSync(file)) return null;
+  const text = readFileSync(file, 'utf8');
   try {
-    return JSON.parse(text);
+    return Object(JSON.parse(text)) as Record<string, unknown>;
   } catch {
-    return null;
+    return {};
   }
 }

@@ -196,27 +196,24 @@ export class LeaseMoves {
 
   /** To whoever wants it. */
   async handOver(place: Place): Promise<void> {
-    const { host, onProblem } = this.#options;
-    place.stage = 'releasing';
-    try {
-      await host.release(place.group, place.partition);
-    } catch (error) {
-      onProblem(`${place.group}/${place.partition} could not be released`, error);
-    }
+    await this.#release(place, 'released', () => this.#options.host.release(place.group, place.partition));
     await this.giveBack(place);
     place.stage = 'free';
   }
 
   /** It is no longer ours. */
   async lose(place: Place): Promise<void> {
-    const { host, onProblem } = this.#options;
+    await this.#release(place, 'let go', () => this.#options.host.lose(place.group, place.partition));
+    place.stage = 'free';
+  }
+
+  async #release(place: Place, what: string, act: () => Promise<void>): Promise<void> {
     place.stage = 'releasing';
     try {
-      await host.lose(place.group, place.partition);
+      await act();
     } catch (error) {
-      onProblem(`${place.group}/${place.partition} could not be let go`, error);
+      this.#options.onProblem(`${place.group}/${place.partition} could not be ${what}`, error);
     }
-    place.stage = 'free';
   }
 
   /** The lease is this session's, and the partition is not held: its claim or its return had no answer. */
