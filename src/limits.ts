@@ -334,6 +334,9 @@ export const LIMITS = {
   /** How old a connection in use may grow, ms: a name that leads elsewhere by now is followed, as short-lived DNS records
    *  ask for. */
   webhookConnectionMs: 60_000,
+  /** A kept connection that breaks this soon after a request, ms, had been closed while it was idle: a round trip, with room. The request is
+   *  sent again on another at once. */
+  webhookStaleMs: 1_000,
   /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
   webhookDnsMs: 2_000,
   webhookDnsTries: 2,

@@ -74,6 +74,8 @@ export interface SenderOptions {
   readonly attemptMs?: number | undefined;
   /** Undefined: LIMITS.webhookConnectionMs. Tests shorten it. */
   readonly connectionMs?: number | undefined;
+  /** Undefined: LIMITS.webhookStaleMs. Tests set their own. */
+  readonly staleMs?: number | undefined;
 }
 
 class RefusedAddress extends Error {
@@ -129,6 +131,7 @@ export class Sender {
         const attempt = new Attempt(
           this.#outgoing(request),
           this.#options.attemptMs ?? LIMITS.webhookAttemptMs,
+          this.#options.staleMs ?? LIMITS.webhookStaleMs,
           settle,
         );
         attempt.start(this.#mayKeep(request.url));
@@ -224,6 +227,7 @@ const WAITED_FOR: Record<Phase, string> = {
 
 class Attempt {
   readonly #outgoing: Outgoing;
+  readonly #staleMs: number;
   readonly #settle: (result: SendResult) => void;
   readonly #startedAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
@@ -238,8 +242,9 @@ class Attempt {
   /** Bytes received, whatever they are. */
   #received = 0;
 
-  constructor(outgoing: Outgoing, attemptMs: number, settle: (result: SendResult) => void) {
+  constructor(outgoing: Outgoing, attemptMs: number, staleMs: number, settle: (result: SendResult) => void) {
     this.#outgoing = outgoing;
+    this.#staleMs = staleMs;
     this.#settle = settle;
     // An answer that came while this process stood still is read before its time is over.
     this.#deadline = setTimeout(() => setImmediate(() => this.#late(attemptMs)), attemptMs);
@@ -325,10 +330,16 @@ class Attempt {
 
   #failed(request: ClientRequest, error: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): void {
     if (this.#settled || this.#request !== request) return;
-    // A kept connection that the other side closed while it was idle says nothing about the endpoint.
-    if (request.reusedSocket && this.#statusCode === null && isReset(error)) return this.start(false);
+    if (this.#wasStale(request, error)) return this.start(false);
     if (this.#statusCode === null) this.#readLine(error.rawPacket ?? Buffer.alloc(0));
     this.#brokenOff(classOf(error, this.#phase), describe(error));
+  }
+
+  /** A kept connection that the other side closed while it was idle says nothing about the endpoint. It says so at once: what breaks
+   *  later had the request, and would have it twice. */
+  #wasStale(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
+    if (!request.reusedSocket || this.#statusCode !== null || !isReset(error)) return false;
+    return performance.now() - this.#startedAt <= this.#staleMs;
   }
 
   /** Of an answer that cannot be parsed: its status was said all the same, and nobody needs the headers behind it. */

@@ -26,6 +26,7 @@ export function senderFor(t: Test, options: Partial<SenderOptions> = {}): Sender
     clock: () => Date.now(),
     ca: certificate.cert,
     attemptMs: LONG_MS,
+    staleMs: LONG_MS,
     ...options,
   });
   t.teardown(() => sender.close());

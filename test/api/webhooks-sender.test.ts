@@ -398,6 +398,19 @@ void t.test('a connection is kept, and one that the endpoint closed meanwhile is
 });
 
 void t.test(
+  'an endpoint that took the request and broke off later does not get it again at once',
+  async (t) => {
+    const receiver = await receiverFor(t);
+    const sender = senderFor(t, { staleMs: 0 });
+    const url = `https://localhost:${receiver.port}/`;
+    await send(sender, url);
+    receiver.answer = (_request, _response, _socket, reset) => reset();
+    t.hasStrict(await send(sender, url), { error: 'connection_reset', statusCode: null });
+    t.strictSame([receiver.connections, receiver.received.length], [1, 2]);
+  },
+);
+
+void t.test(
   'a busy connection is kept for a time only: then deliveries go where the name leads by now',
   async (t) => {
     const receiver = await receiverFor(t);
