@@ -154,7 +154,7 @@ function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
   const apps = [...account.apps.values()]
     .filter((app) => app.removedAt === null)
     .filter((app) => transaction.appId === null || app.id === transaction.appId)
-    .map(({ id, webhookUrl, signingSecretSealed }) => ({ id, webhookUrl, signingSecretSealed }));
+    .map(({ id }) => ({ id }));
   const eventId = deriveId('event', transaction.id, index);
   const at = formatTime(transaction.events[index]!.at);
   const body = `{"event_id":"${eventId}","created_at":"${at}","object":${renderObject(transaction, index)},"apps":${JSON.stringify(apps)}}`;
@@ -166,6 +166,5 @@ function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
   const app = account?.apps.get(query.appId);
   if (account === undefined || app === undefined) return refuseWith(NO_APP, 0);
   if (app.removedAt !== null) return refuseWith(NO_APP, account.sequence);
-  const { id, webhookUrl, signingSecretSealed } = app;
-  return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
+  return done(JSON.stringify({ signingSecretSealed: app.signingSecretSealed }), account.sequence);
 }

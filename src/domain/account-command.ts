@@ -364,17 +364,17 @@ export interface GetTrialBalance extends ForAccount {
 }
 /** The public object as it was when it reached the final status `status` (each occurs at most once in a
  *  transaction), and who should hear of it. Body:
- *  {event_id, created_at, object, apps: [{id, webhookUrl, signingSecretSealed}]}
+ *  {event_id, created_at, object, apps: [{id}]}
  *  event_id: deriveId('event', transactionId, index of that status event); created_at: its time, ISO 8601; object:
  *  the typed object (charge, …) with the status, fee, updated_at and failure of that event; apps: the transaction's
- *  app if it is not removed, or, for appId null, every such app of the account. Which of them had a webhook URL when it
- *  happened, whoever reads the log knows: it may have another by now, or none. */
+ *  app if it is not removed, or, for appId null, every such app of the account. Where each hears, and by which secret, the webhooks
+ *  know from the log. */
 export interface GetWebhookObject extends ForAccount {
   readonly type: 'GetWebhookObject';
   readonly transactionId: string;
   readonly status: FinalStatus;
 }
-/** An app's current webhook URL and sealed signing secret, for deliveries. */
+/** For operators, who show a merchant its secret again. Body: {signingSecretSealed}. */
 export interface GetWebhookEndpoint extends ForAccount {
   readonly type: 'GetWebhookEndpoint';
   readonly appId: string;
