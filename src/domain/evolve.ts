@@ -44,7 +44,6 @@ import type { LedgerState, ReconciliationItem } from './state.ts';
 import { dayOf, monthOf } from './time.ts';
 import {
   createdAt,
-  type FailureCode,
   isCashOut,
   NEXT_STATUSES,
   type Source,
@@ -81,7 +80,7 @@ function apply(state: LedgerState, event: AccountEvent, record: AccountRecord, s
     case 'TransactionSucceeded':
       return succeed(state, event, record, sequence);
     case 'TransactionFailed':
-      return failByProvider(state, event, record, sequence);
+      return fail(state, event, record, sequence);
     case 'ChargeReleased':
       return release(state, event.id, record, sequence);
     case 'ChargeReversed':
@@ -306,18 +305,12 @@ function approveWithdrawal(transaction: Transaction, at: number): void {
   enter(transaction, newStatusEvent('PENDING_PROVIDER', 'DASHBOARD', null, null, at));
 }
 
-function rejectWithdrawal(
-  state: LedgerState,
-  id: string,
-  { accountId, at }: AccountRecord,
-  sequence: number,
-): void {
+function rejectWithdrawal(state: LedgerState, id: string, record: AccountRecord, sequence: number): void {
   const transaction = changing(state, id, sequence);
   assert(transaction.approvalStatus === 'PENDING', 'a withdrawal is rejected once, while it waits');
   transaction.approvalStatus = 'REJECTED';
-  enter(transaction, newStatusEvent('FAILED', 'DASHBOARD', null, REJECTION_MESSAGE, at));
-  const account = changingAccount(state, accountId, sequence);
-  fail(account, transaction, 'approval_rejected', REJECTION_MESSAGE, at);
+  const failure = { failureCode: 'approval_rejected', failureMessage: REJECTION_MESSAGE } as const;
+  fail(state, { id, source: 'DASHBOARD', providerStatus: null, ...failure }, record, sequence);
 }
 
 // --- Outcomes --------------------------------------------------------------------------------------------------------
@@ -353,29 +346,19 @@ function succeed(
   }
 }
 
-function failByProvider(
+/** Whatever the reason: the whole hold, fee included, goes back. */
+function fail(
   state: LedgerState,
-  event: TransactionFailed,
+  { id, source, failureCode, failureMessage, providerStatus }: Omit<TransactionFailed, 'type'>,
   { accountId, at }: AccountRecord,
   sequence: number,
 ): void {
-  const transaction = changing(state, event.id, sequence);
-  enter(transaction, newStatusEvent('FAILED', event.source, event.providerStatus, event.failureMessage, at));
+  const transaction = changing(state, id, sequence);
+  enter(transaction, newStatusEvent('FAILED', source, providerStatus, failureMessage, at));
   fixAnswer(transaction);
+  transaction.failureCode = failureCode;
+  transaction.failureMessage = failureMessage;
   const account = changingAccount(state, accountId, sequence);
-  fail(account, transaction, event.failureCode, event.failureMessage, at);
-}
-
-/** What every failure does, whatever the reason: the whole hold, fee included, goes back. */
-function fail(
-  account: Account,
-  transaction: Transaction,
-  code: FailureCode,
-  message: string | null,
-  at: number,
-): void {
-  transaction.failureCode = code;
-  transaction.failureMessage = message;
   giveBackUsage(account, transaction);
   const { type, amount, fee, currency } = transaction;
   if (isCashOut(type)) {
