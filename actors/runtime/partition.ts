@@ -1,7 +1,7 @@
-// One partition of a group with a log: the single writer. A command is decided, its record applied in memory and
-// appended; when the record is durable its caller is answered and the feed gets it.
+// One partition of a group with a log: the single writer. A command is decided, its record appended, which gives its sequence,
+// and applied in memory; when the record is durable the feed gets it and its caller is answered.
 //
-//   send ─▶ decide ─▶ evolve ─▶ append ─▶ (group commit) ─▶ feed ─▶ (next commit begins) ─▶ replies, waiters
+//   send ─▶ decide ─▶ append ─▶ evolve ─▶ (group commit) ─▶ feed ─▶ (next commit begins) ─▶ replies, waiters
 //
 // Invariants:
 //   - Replies leave in log order and never before the log is durable up to what they tell, rejections and reads included:
