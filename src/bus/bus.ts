@@ -2,7 +2,8 @@
 // implementations stand behind it: in-process (local-bus.ts) and NATS (nats-bus.ts).
 //
 // Invariants: a reply to a command comes only after what it decided is durable. `unavailable` means that nothing was
-// decided. `unknown` means that nobody can say; only NATS can give it, after resending until the deadline.
+// decided. `unknown` means that nobody can say, or will: the log failed, the partition stops while a caller waits for a rail, or
+// NATS brought no reply though the message was sent again until the deadline.
 
 import type { AccountCommand, AccountQuery } from '../domain/account-command.ts';
 import type { Rejection } from '../domain/error-code.ts';
