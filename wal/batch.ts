@@ -202,7 +202,7 @@ export interface UnprovenBatch {
   readonly syndrome: number;
 }
 
-/** Checks that `batch` follows `previous` in its chain: number, sequence, epoch, time and hash. Throws LogCorruption. */
+/** Checks that `batch` follows `previous` in its chain: number, sequence, epoch and hash. Throws LogCorruption. */
 export function checkFollows(batch: Batch, previous: Tip): void {
   const check = (holds: boolean, problem: string): void => {
     if (!holds) throw corruptionIn(batch, problem);
