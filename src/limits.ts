@@ -13,7 +13,7 @@ export const LIMITS = {
   openFilesKeptMax: 16_384,
 
   // Edge
-  /** Largest request body. design.md §11. */
+  /** Largest request body. */
   bodyBytesMax: 64 * 1024,
   /** A request must be complete within this; a slower client is cut off. */
   requestReceiveMs: 15_000,
@@ -142,7 +142,7 @@ export const LIMITS = {
   catchUpSayEveryMs: 5_000,
   /** View rows removed in one transaction when their time is over. */
   retentionRowsPerCommitMax: 5_000,
-  /** How long an idempotency key is kept at least, ms: 30 days (actors/runtime/retention.ts). design.md §11. */
+  /** How long an idempotency key is kept at least, ms: 30 days (actors/runtime/retention.ts). */
   idempotencyRetentionMs: 30 * 86_400_000,
   /** How often the service looks whether a tool was killed while it read the log or the views, ms: until that is noticed their files grow
    *  with every commit, by some 20 KB each, and more where many partitions are written. */

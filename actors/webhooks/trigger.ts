@@ -1,5 +1,5 @@
 // `npm run webhooks -- trigger <event type>`: moves money on the demo account so that the event comes. Real calls with
-// the numbers whose last two digits the simulator knows (design: "any other" approves, 50 fails, 70 is clawed back).
+// the numbers whose last two digits the simulator knows (src/rails/README.md: any other approves, 50 fails, 70 is clawed back).
 
 import type { Page, ServiceClient } from './service-client.ts';
 import { ServiceRefused } from './service-client.ts';

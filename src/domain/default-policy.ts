@@ -2,7 +2,7 @@
 // or per account; durations, the cash-out rate and routes come from the environment (src/config.ts).
 //
 //                    UGX             KES (cents)          GHS (pesewas)
-//   minimum          500             1000   (10.00)       100   (1.00)         specification; design.md §11
+//   minimum          500             1000   (10.00)       100   (1.00)         UGX: specification; the others are ours
 //   charge fee       2.5 %           2.5 %                2.5 %                never more than the amount
 //   payout fee       1 %, 500 at     1 %, 1000 at least,  1 %, 50 at least,    also the withdrawal fee
 //                    least, 10,000   30000 at most        1500 at most

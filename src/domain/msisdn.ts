@@ -22,7 +22,7 @@ const ZERO = 48;
 const NINE = 57;
 
 /**
- * Mobile ranges and networks by the first digits of the national number. As of 2026-03; sources in rails.md, Numbers.
+ * Mobile ranges and networks by the first digits of the national number. As of 2026-03, from public lists.
  * `mobile`: first digits that wallets may have. The longest matching prefix wins; null is a range that sources disagree
  * on or that belongs to a network we do not serve, which answers network_required.
  */

@@ -1,5 +1,5 @@
 // What the numbers that misbehave do, by the last two digits of the msisdn: 50 to 64 as MTN's sandbox does for
-// 467331234xx, 65 to 76 ours (design: "Rails and pollers"). Pure data, the same for ever: merchants test against it.
+// 467331234xx, 65 to 76 ours (README.md, The simulator). Pure data, the same for ever: merchants test against it.
 //
 // Words are MTN's; what each means to us is beside it, because loopback has no adapter in between.
 
