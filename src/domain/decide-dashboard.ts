@@ -103,7 +103,7 @@ export function decideApproveWallet(state: LedgerState, command: ApproveWallet, 
   const wallet = account.wallets.get(walletId);
   if (wallet === undefined) return refuse(rejection('destination_not_found'));
   if (wallet.status !== 'PENDING_APPROVAL') return refuse(wrongState(wallet));
-  if (isPerson(user, account.users.get(wallet.addedBy)) && ownersOf(account) > 1) {
+  if (isSamePerson(user, account.users.get(wallet.addedBy)) && ownersOf(account) > 1) {
     return refuse(notPermitted('Another owner than the one who added the wallet approves it.'));
   }
   const { now, policy } = context;
@@ -128,7 +128,7 @@ function wrongState({ status }: PayoutWallet): Rejection {
   return rejection('conflict', `The payout wallet is ${status}.`);
 }
 
-export function isPerson(user: User, other: User | undefined): boolean {
+export function isSamePerson(user: User, other: User | undefined): boolean {
   return other !== undefined && personOf(user) === personOf(other);
 }
 
@@ -189,7 +189,7 @@ function findWaiting(
   if (approvalStatus !== 'PENDING') {
     return rejection('conflict', `The withdrawal is ${status}, its approval ${approvalStatus}.`);
   }
-  if (requestedBy !== null && isPerson(member.user, member.account.users.get(requestedBy))) {
+  if (requestedBy !== null && isSamePerson(member.user, member.account.users.get(requestedBy))) {
     return notPermitted('Another member than the requester decides.');
   }
   return transaction;

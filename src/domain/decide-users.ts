@@ -9,7 +9,7 @@
 
 import { type Account, personOf, type User } from './account.ts';
 import type { AddUser, ChangeUserRole, RemoveUser } from './account-command.ts';
-import { isPerson, type Member, memberWith } from './decide-dashboard.ts';
+import { isSamePerson, type Member, memberWith } from './decide-dashboard.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
 import { isRejection, type Rejection, rejection } from './error-code.ts';
 import { newUser } from './evolve.ts';
@@ -78,7 +78,7 @@ function find(state: LedgerState, command: ChangeUserRole | RemoveUser): Member 
   if (by !== null) {
     const member = memberWith(state, { accountId, by }, ['OWNER']);
     if (isRejection(member)) return member;
-    if (user?.role === 'OWNER' && !isPerson(member.user, user)) {
+    if (user?.role === 'OWNER' && !isSamePerson(member.user, user)) {
       return rejection('not_permitted', 'Operators alone change or remove another owner.', 'by');
     }
   }
