@@ -6,7 +6,7 @@
 
 import type { Static, TObject, TSchema } from './json-schema.ts';
 import type { Reply } from '../bus/bus.ts';
-import type { CreateCommand, MerchantQuery } from '../domain/account-command.ts';
+import type { ByMerchant, CreateCommand, MerchantQuery } from '../domain/account-command.ts';
 import { rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -48,11 +48,7 @@ export interface CreateRoute extends RouteFacts {
 }
 
 /** What a read knows when it becomes a message. */
-export interface ReadCall<Query> {
-  readonly accountId: string;
-  readonly deadline: number;
-  readonly keyHash: string | null;
-  readonly problem: Rejection | null;
+export interface ReadCall<Query> extends ByMerchant {
   /** The path's parameter; "" where there is none. */
   readonly id: string;
   readonly query: Query;

@@ -3,7 +3,7 @@
 
 import type { ErrorCode } from '../domain/error-code.ts';
 import { parseLowerBound, parseUpperBound } from '../domain/time.ts';
-import type { TransactionFilter } from '../domain/account-command.ts';
+import type { ByMerchant, TransactionFilter } from '../domain/account-command.ts';
 import type { TransactionType } from '../domain/transaction.ts';
 import type { Static, TSchema } from './json-schema.ts';
 import { withOpenApi } from './openapi-route.ts';
@@ -59,16 +59,18 @@ function idParameter(
 
 const noParameters: Readonly<Record<string, PathParameter>> = {};
 
+/** What every message of a merchant has. */
+function senderOf({ accountId, deadline, keyHash, problem }: ByMerchant): ByMerchant {
+  return { accountId, deadline, keyHash, problem };
+}
+
 function getObject(
   type: TransactionType,
   view: 'object' | 'timeline',
 ): (call: ReadCall<unknown>) => ReturnType<ReadRoute['message']> {
   return (call) => ({
+    ...senderOf(call),
     type: 'GetTransaction',
-    accountId: call.accountId,
-    deadline: call.deadline,
-    keyHash: call.keyHash,
-    problem: call.problem,
     id: call.id,
     view,
     kind: type,
@@ -79,11 +81,8 @@ type ListQuery = Static<typeof schemas.ObjectListQuery>;
 
 function listObjects(type: TransactionType): (call: ReadCall<ListQuery>) => ReturnType<ReadRoute['message']> {
   return (call) => ({
+    ...senderOf(call),
     type: 'ListTransactions',
-    accountId: call.accountId,
-    deadline: call.deadline,
-    keyHash: call.keyHash,
-    problem: call.problem,
     filter: {
       type,
       status: call.query.status,
@@ -321,11 +320,8 @@ const listTransactions = readRoute({
       currency: call.query.currency,
     };
     return {
+      ...senderOf(call),
       type: 'ListTransactions',
-      accountId: call.accountId,
-      deadline: call.deadline,
-      keyHash: call.keyHash,
-      problem: call.problem,
       filter,
       view: 'transaction',
       limit: limitOf(call.query.limit),
@@ -347,11 +343,8 @@ const getTransaction = readRoute({
   }),
   errors: ['transaction_not_found'],
   message: (call) => ({
+    ...senderOf(call),
     type: 'GetTransaction',
-    accountId: call.accountId,
-    deadline: call.deadline,
-    keyHash: call.keyHash,
-    problem: call.problem,
     id: call.id,
     view: 'detail',
     kind: null,
@@ -373,11 +366,8 @@ const getBalances = readRoute({
   reply: reply(200, 'The balances.', schemas.BalanceList, { balances: examples.balances }),
   errors: [],
   message: (call) => ({
+    ...senderOf(call),
     type: 'GetBalances',
-    accountId: call.accountId,
-    deadline: call.deadline,
-    keyHash: call.keyHash,
-    problem: call.problem,
   }),
 });
 const listPayoutDestinations = readRoute({
@@ -396,11 +386,8 @@ const listPayoutDestinations = readRoute({
   errors: [],
   isList: true,
   message: (call) => ({
+    ...senderOf(call),
     type: 'ListPayoutDestinations',
-    accountId: call.accountId,
-    deadline: call.deadline,
-    keyHash: call.keyHash,
-    problem: call.problem,
   }),
 });
 
