@@ -92,6 +92,8 @@ export function decodeReconciliation(value: string): ReconciliationItem {
 /** Why a transaction or wallet is not at rest. `provider`: a poller looks after it. `approval`: a person does. */
 const OPEN_KINDS = { provider: 'p', approval: 'a', release: 'r', cooling: 'c' } as const;
 export type OpenKind = keyof typeof OPEN_KINDS;
+/** What a time ends: nothing is approved by waiting. */
+export type TimerKind = Exclude<OpenKind, 'approval'>;
 const KIND_OF_LETTER = new Map(
   Object.entries(OPEN_KINDS).map(([kind, letter]) => [letter, kind as OpenKind]),
 );
@@ -143,7 +145,7 @@ export function decodeOpen(key: string, value: string): OpenRow {
 export function openOf(transaction: Transaction): OpenRow | null {
   switch (transaction.status) {
     case 'INITIATED':
-      return openAs(transaction, transaction.approvalStatus === 'PENDING' ? 'approval' : 'provider', null);
+      return openAs(transaction, 'approval', null);
     case 'PENDING_PROVIDER':
     case 'AWAITING_CUSTOMER':
       return openAs(transaction, 'provider', transaction.expiresAt);

@@ -11,10 +11,10 @@ import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { keyAfter, LAST_KEY, type Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import { decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
+import { decodeOpen, tableOf, type OpenRow, type OpenTable, type TimerKind } from './rows.ts';
 
 interface Timer {
-  readonly kind: OpenKind;
+  readonly kind: TimerKind;
   readonly accountId: string;
   /** Of the transaction or wallet. */
   readonly id: string;
@@ -63,7 +63,7 @@ export class Timers {
   takeDue(
     now: number,
     limit: number,
-    applies: (kind: OpenKind, accountId: string, id: string) => boolean,
+    applies: (kind: TimerKind, accountId: string, id: string) => boolean,
   ): AccountCommand[] {
     if (now - this.#lookedAt > ABSENCE_MS) this.#pollersUntil = now + RETURN_GRACE_MS;
     this.#lookedAt = now;
@@ -81,12 +81,12 @@ export class Timers {
     return commands;
   }
 
-  #addSoon(kind: OpenKind, accountId: string, id: string, dueAt: number, now: number): void {
+  #addSoon(kind: TimerKind, accountId: string, id: string, dueAt: number, now: number): void {
     const isSoon = dueAt <= now + 2 * LIMITS.timerHorizonMs[tableOf(kind)];
     if (isSoon) this.#add(kind, accountId, id, dueAt);
   }
 
-  #add(kind: OpenKind, accountId: string, id: string, dueAt: number): void {
+  #add(kind: TimerKind, accountId: string, id: string, dueAt: number): void {
     const at = kind === 'provider' ? Math.max(dueAt + EXPIRY_GRACE_MS, this.#pollersUntil) : dueAt;
     this.#heap.push(at, { kind, accountId, id });
   }
@@ -138,7 +138,8 @@ class TimerScan {
   }
 }
 
-type DueRow = OpenRow & { readonly dueAt: number };
+/** One with a time has such a kind. */
+type DueRow = OpenRow & { readonly kind: TimerKind; readonly dueAt: number };
 
 function isDueWithin(row: OpenRow, after: number, upTo: number): row is DueRow {
   return row.dueAt !== null && row.dueAt > after && row.dueAt <= upTo;
@@ -148,7 +149,6 @@ function commandOf(timer: Timer, now: number): AccountCommand {
   const base = { accountId: timer.accountId, deadline: now + COMMAND_DEADLINE_MS };
   switch (timer.kind) {
     case 'provider':
-    case 'approval':
       return { type: 'ExpireTransaction', ...base, transactionId: timer.id };
     case 'release':
       return { type: 'ReleaseCharge', ...base, transactionId: timer.id };
