@@ -3,12 +3,9 @@
 // what is due still falls due. Layout of ids: src/domain/id.ts.
 
 import { randomFillSync } from 'node:crypto';
-import { ALPHABET, encodeTime } from '../../src/domain/id.ts';
+import { ALPHABET, encodeTime, PAIRS } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Tick } from './group.ts';
-
-const PAIRS: string[] = [];
-for (let i = 0; i < 1024; i++) PAIRS.push(ALPHABET.charAt(i >> 5) + ALPHABET.charAt(i & 31));
 
 const COUNTER_MAX = 32 * 32 * 32 - 1;
 const OBJECT_SUFFIX = '00';

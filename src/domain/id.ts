@@ -12,6 +12,10 @@
 import type { TransactionType } from './transaction.ts';
 
 export const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+/** The two characters of each number from 0 to 1,023. */
+export const PAIRS: readonly string[] = Array.from(ALPHABET, (high) =>
+  Array.from(ALPHABET, (low) => high + low),
+).flat();
 export const BODY_LENGTH = 26;
 const SUFFIX_LENGTH = 2;
 
@@ -72,13 +76,8 @@ export function isTransactionId(id: string): boolean {
 
 /** The id of the `index`-th thing (0 … 1022) that belongs to the object `id`. */
 export function deriveId(kind: IdKind, id: string, index: number): string {
-  const suffix = index + 1;
-  return (
-    ID_PREFIXES[kind] +
-    id.slice(PREFIX_LENGTH, PREFIX_LENGTH + BODY_LENGTH - SUFFIX_LENGTH) +
-    ALPHABET.charAt(suffix >> 5) +
-    ALPHABET.charAt(suffix & 31)
-  );
+  const own = id.slice(PREFIX_LENGTH, PREFIX_LENGTH + BODY_LENGTH - SUFFIX_LENGTH);
+  return ID_PREFIXES[kind] + own + PAIRS[index + 1]!;
 }
 
 /** Milliseconds since 1970: the time in an id's body. */

@@ -2,31 +2,26 @@
 // are made for every request, so they are a counter behind a prefix that is random per process.
 
 import { randomBytes } from 'node:crypto';
-import { ALPHABET, ID_PREFIXES } from '../domain/id.ts';
+import { ALPHABET, ID_PREFIXES, PAIRS } from '../domain/id.ts';
 
 /** 5 bits each: 70 bits tell processes apart. */
 const RANDOM_LENGTH = 14;
 const COUNTER_LENGTH = 10;
 const RADIX = ALPHABET.length;
 
-/** The last two characters, so that a request costs one concatenation and 1,024 requests share the rest. */
-const LOW = Array.from(
-  { length: RADIX * RADIX },
-  (_, index) => ALPHABET.charAt(Math.floor(index / RADIX)) + ALPHABET.charAt(index % RADIX),
-);
-
 export function requestIdMaker(): () => string {
   const random = Array.from(randomBytes(RANDOM_LENGTH), (byte) => ALPHABET.charAt(byte % RADIX)).join('');
   let high = 0;
   let low = 0;
   let prefix = prefixOf(random, high);
+  // The last two characters apart: a request costs one concatenation, and 1,024 requests share the rest.
   return () => {
-    if (low === LOW.length) {
+    if (low === PAIRS.length) {
       low = 0;
       high++;
       prefix = prefixOf(random, high);
     }
-    return prefix + LOW[low++];
+    return prefix + PAIRS[low++];
   };
 }
 
