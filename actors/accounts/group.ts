@@ -105,9 +105,9 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   constructor(policy: Policy, views: Views, options: OpenOptions) {
     this.#policy = policy;
     this.#views = views;
-    this.#memory = new Memory(views, { sequence: options.sequence, writesRows: !options.timers });
-    this.#timers = options.timers ? new Timers(views) : null;
-    this.census = options.timers ? this.#count(views) : null;
+    this.#memory = new Memory(views, options);
+    this.#timers = options.writesRows ? null : new Timers(views);
+    this.census = options.writesRows ? null : this.#count(views);
   }
 
   #count(views: Views): Census {

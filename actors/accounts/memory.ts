@@ -10,6 +10,7 @@ import type { IdempotencyEntry, LedgerState, ReconciliationItem } from '../../sr
 import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
 import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import type { Row, Views } from '../../wal/types.ts';
+import type { OpenOptions } from '../runtime/group.ts';
 import {
   decodeAccount,
   decodeIdempotency,
@@ -72,13 +73,12 @@ export class Memory implements LedgerState {
   #charactersRead = 0;
   /** Sequence of the record being applied. */
   #sequence: number;
-  /** True where rows are written, false where callers are served. */
   readonly #writesRows: boolean;
 
-  constructor(views: Views, options: { sequence: number; writesRows: boolean }) {
+  constructor(views: Views, { sequence, writesRows }: OpenOptions) {
     this.#views = views;
-    this.#sequence = options.sequence;
-    this.#writesRows = options.writesRows;
+    this.#sequence = sequence;
+    this.#writesRows = writesRows;
   }
 
   /** Of the last record applied. */

@@ -27,9 +27,9 @@ export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord
   },
   answerWaitMs: 0,
   viewsFormat: 1,
-  open(partition, views, { timers }): PlatformLogic {
+  open(partition, views, { writesRows }): PlatformLogic {
     assert(partition === 0, 'the platform has one partition');
-    return openLogic(new PlatformState(views, !timers));
+    return openLogic(new PlatformState(views, writesRows));
   },
   encode: encodePlatformRecord,
   decode: decodePlatformRecord,

@@ -65,7 +65,7 @@ export class PlatformState {
   /** Rows since the last `takeRows`. */
   #dirty = new Map<string, Touched>();
 
-  /** `writesRows`: `takeRows` will be called, as it is where the log is only followed. */
+  /** `writesRows`: as of OpenOptions. */
   constructor(views: Views, writesRows: boolean) {
     this.#views = views;
     this.#writesRows = writesRows;

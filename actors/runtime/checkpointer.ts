@@ -201,7 +201,7 @@ export class Checkpointer {
     const isWhole = this.#store.position(name, partition) !== null && isOfFormat(views, group);
     if (!isWhole) await this.#rebuild(name, partition, group);
     const position = this.#store.position(name, partition) ?? EMPTY;
-    const logic = group.open(partition, views, { sequence: position.sequence, timers: false });
+    const logic = group.open(partition, views, { sequence: position.sequence, writesRows: true });
     return { group, partition, logic, position };
   }
 

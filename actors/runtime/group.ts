@@ -67,9 +67,9 @@ export interface PartitionLogic<Command, Query, Record> {
 export interface OpenOptions {
   /** Sequence that the views reach. */
   readonly sequence: number;
-  /** False: it only follows the log (the checkpointer) and keeps no due times. True: those of checkpointed state
-   *  are loaded when it is opened. */
-  readonly timers: boolean;
+  /** True: it only follows the log, and `takeRows` is called (the checkpointer). False: it decides and answers, and keeps due times;
+   *  those of checkpointed state are loaded when it is opened. */
+  readonly writesRows: boolean;
 }
 
 /** Every type of message that a group knows, and what it is: one that is added does not compile until it is here. */

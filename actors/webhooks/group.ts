@@ -66,11 +66,11 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   /** Id up to which old deliveries have been looked for since then; '': none. */
   #retentionLookedTo = '';
 
-  constructor(views: Views, policy: WebhookPolicy, { timers, sequence }: OpenOptions) {
+  constructor(views: Views, policy: WebhookPolicy, { writesRows, sequence }: OpenOptions) {
     this.#state = new WebhookState(views, sequence);
     this.#policy = policy;
-    this.#keepsDueTimes = timers;
-    if (!timers) return;
+    this.#keepsDueTimes = !writesRows;
+    if (writesRows) return;
     for (const { deliveryId, nextAt, isFirst } of this.#state.due()) {
       this.#schedule(deliveryId, nextAt, isFirst);
     }

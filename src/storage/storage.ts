@@ -138,7 +138,7 @@ export class Storage {
     await this.#follow(group, number, tip.sequence, true);
     const logic = group.open(number, this.views.reader(name, number), {
       sequence: tip.sequence,
-      timers: true,
+      writesRows: false,
     });
     const log = this.log.openPartition(name, number, {
       epoch: options.epoch,

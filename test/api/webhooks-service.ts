@@ -179,7 +179,10 @@ export class WebhookService {
     });
     const partition: AnyPartition = new Partition({
       group,
-      logic: group.open(number, this.#views.reader(name, number), { sequence: tip.sequence, timers: true }),
+      logic: group.open(number, this.#views.reader(name, number), {
+        sequence: tip.sequence,
+        writesRows: false,
+      }),
       log,
       clock: this.#options.clock,
       deadlineClock: this.#options.clock,

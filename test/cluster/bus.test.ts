@@ -405,7 +405,7 @@ t.test('what an owner does not know, or cannot read, is unavailable there, and i
   const counted: string[] = [];
   const platform = new Partition({
     group: platformGroup,
-    logic: platformGroup.open(0, NO_VIEWS, { sequence: 0, timers: true }),
+    logic: platformGroup.open(0, NO_VIEWS, { sequence: 0, writesRows: false }),
     log: { appended: 0, durable: 0, append: () => t.fail('nothing is logged') as never },
     clock: Date.now,
     deadlineClock: Date.now,

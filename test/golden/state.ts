@@ -37,7 +37,7 @@ export async function stateOf(
 
 function add(state: State, views: Rebuild['views'], group: string, partition: number): void {
   const sequence = views.position(group, partition)?.sequence ?? 0;
-  const logic = groupOf(group).open(partition, views.reader(group, partition), { sequence, timers: true });
+  const logic = groupOf(group).open(partition, views.reader(group, partition), { sequence, writesRows: false });
   const ask = (message: object): unknown => {
     const { reply } = logic.query({ deadline: Infinity, ...message } as Message as never, 0);
     return bodyOf(reply);

@@ -146,7 +146,7 @@ export class ApartAccounts implements Bus, Feed {
   open(): void {
     assert.equal(this.#partition, null);
     const group = accountsGroup(this.#policy);
-    const logic = group.open(0, NO_VIEWS, { sequence: 0, timers: true });
+    const logic = group.open(0, NO_VIEWS, { sequence: 0, writesRows: false });
     let lastRecordAt = 0;
     for (const [n, line] of this.#lines.entries()) {
       const record = decodeRecord(line);

@@ -57,9 +57,9 @@ export class Run {
   now = START;
   readonly #log: string[] = [];
   readonly #rows = new Rows();
-  readonly #whole = new AccountsPartition(POLICY, NO_VIEWS, { sequence: 0, timers: true });
-  #served = new AccountsPartition(POLICY, this.#rows, { sequence: 0, timers: true });
-  #follower = new AccountsPartition(POLICY, this.#rows, { sequence: 0, timers: false });
+  readonly #whole = new AccountsPartition(POLICY, NO_VIEWS, { sequence: 0, writesRows: false });
+  #served = new AccountsPartition(POLICY, this.#rows, { sequence: 0, writesRows: false });
+  #follower = new AccountsPartition(POLICY, this.#rows, { sequence: 0, writesRows: true });
   /** Sequence that the views reach, and when they did. */
   #reached = 0;
   #reachedAt = START;
@@ -161,7 +161,7 @@ export class Run {
   /** The log alone gives the rows of the views again, however many records are applied before they are written. */
   compareRebuilt(portion: number): void {
     const rebuilt = new Rows();
-    const follower = new AccountsPartition(POLICY, rebuilt, { sequence: 0, timers: false });
+    const follower = new AccountsPartition(POLICY, rebuilt, { sequence: 0, writesRows: true });
     for (let end = 0; end < this.#reached;) {
       const start = end;
       end = Math.min(this.#reached, start + portion);
@@ -183,8 +183,8 @@ export class Run {
   open(): void {
     const sequence = this.#reached;
     this.#openedAt = this.now;
-    this.#served = new AccountsPartition(POLICY, this.#rows, { sequence, timers: true });
-    this.#follower = new AccountsPartition(POLICY, this.#rows, { sequence, timers: false });
+    this.#served = new AccountsPartition(POLICY, this.#rows, { sequence, writesRows: false });
+    this.#follower = new AccountsPartition(POLICY, this.#rows, { sequence, writesRows: true });
     for (let i = sequence; i < this.#log.length; i++) {
       this.#served.evolve(decodeRecord(this.#log[i]!), i + 1);
     }

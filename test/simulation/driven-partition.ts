@@ -89,7 +89,7 @@ export class DrivenPartition<
     this.#checkpointer = new Checkpointer([group as never], { read }, disk.views);
     this.#log.appended = sequence;
     await this.#advance(sequence, () => {});
-    const logic = group.open(0, disk.views.reader(group.name, 0), { sequence, timers: true });
+    const logic = group.open(0, disk.views.reader(group.name, 0), { sequence, writesRows: false });
     watch(logic as Logic);
     this.partition = new Partition({
       group,

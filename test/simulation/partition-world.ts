@@ -127,7 +127,7 @@ export class World {
     this.#checkpointer = new Checkpointer([{ ...group, retention } as never], { read }, this.#views);
     this.#log.appended = sequence;
     await this.#advance(sequence, () => {});
-    const logic = group.open(0, this.#views.reader(GROUP, 0), { sequence, timers: true });
+    const logic = group.open(0, this.#views.reader(GROUP, 0), { sequence, writesRows: false });
     this.#watch(logic as AccountsPartition);
     this.partition = new Partition({
       group,
@@ -147,7 +147,7 @@ export class World {
       now: () => this.partition.now(),
       onDurable: () => {},
     });
-    this.#left = group.open(0, NO_VIEWS, { sequence: 0, timers: false }) as AccountsPartition;
+    this.#left = group.open(0, NO_VIEWS, { sequence: 0, writesRows: true }) as AccountsPartition;
     for (const { firstSequence, records } of this.#wal.read(GROUP, 0, { fromSequence: 1 })) {
       for (const [n, line] of records.entries()) this.#left.evolve(decodeRecord(line), firstSequence + n);
     }

@@ -44,7 +44,7 @@ function opened() {
   const records: AccountRecord[] = [];
   const partition = new Partition<AccountCommand, AccountQuery, AccountRecord>({
     group,
-    logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
+    logic: group.open(0, NO_VIEWS, { sequence: 0, writesRows: false }),
     log,
     clock: () => state.now,
     deadlineClock: () => state.now,

@@ -57,8 +57,8 @@ class Driven {
   readonly rows = new Map<string, string>();
   rowsRead = 0;
   /** Serves; the follower writes the rows. */
-  readonly logic = platformGroup.open(0, this.#views(), { timers: true, sequence: 0 });
-  readonly follower = platformGroup.open(0, this.#views(), { timers: false, sequence: 0 });
+  readonly logic = platformGroup.open(0, this.#views(), { writesRows: false, sequence: 0 });
+  readonly follower = platformGroup.open(0, this.#views(), { writesRows: true, sequence: 0 });
 
   /** `writeFormat`: that of the cluster, where nodes of older versions may read it. */
   send(command: PlatformCommand, now = 1, writeFormat = 1) {

@@ -38,7 +38,7 @@ function watched(group: Group<Message, Message, unknown>) {
   const decided: string[] = [];
   const partition = new Partition({
     group,
-    logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
+    logic: group.open(0, NO_VIEWS, { sequence: 0, writesRows: false }),
     log,
     clock: () => 1_000,
     deadlineClock: () => 1_000,

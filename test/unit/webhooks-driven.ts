@@ -59,7 +59,7 @@ export class DrivenWebhooks {
     this.#group = createWebhooksGroup(this.policy);
     const last = log.at(-1);
     this.#clock = new PartitionClock(() => this.now, last === undefined ? 0 : this.#group.decode(last).at);
-    this.logic = this.#group.open(0, viewsOf(rows), { timers: true, sequence });
+    this.logic = this.#group.open(0, viewsOf(rows), { writesRows: false, sequence });
   }
 
   send(command: WebhookCommand): Reply {
@@ -173,7 +173,7 @@ export class DrivenWebhooks {
   /** What a follower of the log writes, as the checkpoint thread does; memory then lets go of it. */
   checkpoint(): void {
     const rows = new Map<string, string>();
-    const follower = this.#group.open(0, viewsOf(rows), { timers: false, sequence: 0 });
+    const follower = this.#group.open(0, viewsOf(rows), { writesRows: true, sequence: 0 });
     this.#log((record, sequence) => {
       follower.evolve(record, sequence);
       // Several commits, so that rows are also written over rows.

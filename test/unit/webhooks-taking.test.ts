@@ -78,7 +78,7 @@ function executorOver(t: Test, views: Views, onAttempt: (deliveryId: string, onR
   });
   t.teardown(() => executor.close(0));
   const group = createWebhooksGroup({ retryMs: DEFAULT_RETRY_MS, retentionMs: 30 * 86_400_000 });
-  const logic = group.open(0, views, { timers: true, sequence: 0 });
+  const logic = group.open(0, views, { writesRows: false, sequence: 0 });
   executor.host(0, logic, {
     clock: Date.now,
     send: (message, onReply) => {
