@@ -212,20 +212,10 @@ export interface WalletRevoked {
   readonly by: string;
 }
 
-export type AccountEvent =
-  | TransactionCreated
-  | WithdrawalApproved
-  | WithdrawalRejected
-  | SubmissionBegun
-  | SubmissionAccepted
-  | AnswerFixed
-  | TransactionSucceeded
-  | TransactionFailed
-  | ChargeReleased
-  | ChargeReversed
-  | ReconciliationRaised
-  | ReconciliationResolved
-  | AccountOpened
+export type ReconciliationEvent = ReconciliationRaised | ReconciliationResolved;
+
+/** Of the account itself, once it is open. */
+export type AccountChange =
   | AccountSettingsChanged
   | UserAdded
   | UserRoleChanged
@@ -237,6 +227,21 @@ export type AccountEvent =
   | WalletApproved
   | WalletActivated
   | WalletRevoked;
+
+export type AccountEvent =
+  | TransactionCreated
+  | WithdrawalApproved
+  | WithdrawalRejected
+  | SubmissionBegun
+  | SubmissionAccepted
+  | AnswerFixed
+  | TransactionSucceeded
+  | TransactionFailed
+  | ChargeReleased
+  | ChargeReversed
+  | ReconciliationEvent
+  | AccountOpened
+  | AccountChange;
 
 /** One log record of the accounts group. */
 export interface AccountRecord {

@@ -13,11 +13,13 @@ import {
   type User,
 } from './account.ts';
 import {
+  type AccountChange,
   type AccountEvent,
   type AccountRecord,
   type AppConnected,
   type ChargeReversed,
   CREATED_TYPES,
+  type ReconciliationEvent,
   type TransactionCreated,
   type TransactionFailed,
   type TransactionSucceeded,
@@ -392,11 +394,7 @@ function reverse(
 
 // --- Reconciliation --------------------------------------------------------------------------------------------------
 
-function reconcile(
-  state: LedgerState,
-  event: Extract<AccountEvent, { type: 'ReconciliationRaised' | 'ReconciliationResolved' }>,
-  { accountId, at }: AccountRecord,
-): void {
+function reconcile(state: LedgerState, event: ReconciliationEvent, { accountId, at }: AccountRecord): void {
   const existing = state.reconciliation(event.id);
   if (event.type === 'ReconciliationRaised') {
     assert(existing === undefined, 'a reconciliation item is raised once');
@@ -422,24 +420,6 @@ function reconcile(
 }
 
 // --- The account itself ----------------------------------------------------------------------------------------------
-
-type AccountChange = Extract<
-  AccountEvent,
-  {
-    type:
-      | 'AccountSettingsChanged'
-      | 'UserAdded'
-      | 'UserRoleChanged'
-      | 'UserRemoved'
-      | 'AppConnected'
-      | 'AppWebhookChanged'
-      | 'AppRemoved'
-      | 'WalletAdded'
-      | 'WalletApproved'
-      | 'WalletActivated'
-      | 'WalletRevoked';
-  }
->;
 
 function changeAccount(account: Account, event: AccountChange, at: number): void {
   switch (event.type) {
