@@ -51,7 +51,7 @@ export interface CallContext {
   readonly arrived: Arrived;
   readonly lists: ListLine;
   readonly departing: Departing;
-  readonly observer: HttpObserver | null;
+  readonly observer: HttpObserver;
   readonly nextRequestId: () => string;
   readonly bounds: Bounds;
   /** The server is stopping: every answer closes its connection. */
@@ -137,7 +137,7 @@ export class Call implements OpenCall {
 
   /** Its key has too much under way. */
   refuseKeyFull(accountId: string): void {
-    this.#context.observer?.onKeyFull?.(accountId);
+    this.#context.observer.onKeyFull(accountId);
     this.refuse(KEY_FULL);
   }
 
@@ -248,7 +248,7 @@ export class Call implements OpenCall {
     const isAnswered = this.#given !== null;
     this.#given = null;
     if (!this.#close() && !isAnswered) return;
-    this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.arrivedAt, this.requestId);
+    this.#context.observer.onNoReply(this.route, reason, performance.now() - this.arrivedAt, this.requestId);
   }
 
   #refuseWith(refusal: Rejection, header: Header | null): void {
@@ -287,8 +287,8 @@ export class Call implements OpenCall {
       else this.#pour(body, false);
     });
     const { observer } = context;
-    if (this.#hasMadeWay && code !== null) observer?.onMadeWay?.(this.route, this.requestId, code);
-    else observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
+    if (this.#hasMadeWay && code !== null) observer.onMadeWay(this.route, this.requestId, code);
+    else observer.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
     context.open.makeAnswerRoom(context.bounds.frontAnswersBytesMax);
   }
 

@@ -26,9 +26,9 @@ export interface HttpObserver {
   onNoReply(route: RouteName, reason: NoReplyReason, durationMs: number, requestId: string): void;
   /** In place of `onReply`, of a request that was answered before all of it had come, because others needed its room: neither what that
    *  answer says nor how long it took is about this service. */
-  readonly onMadeWay?: (route: RouteName, requestId: string, errorCode: ErrorCode) => void;
+  onMadeWay(route: RouteName, requestId: string, errorCode: ErrorCode): void;
   /** A request was refused because its key, which names this account, has too much under way. */
-  readonly onKeyFull?: (accountId: string) => void;
+  onKeyFull(accountId: string): void;
   /** A connection was closed as it came: there are as many as may be. */
-  readonly onConnectionRefused?: () => void;
+  onConnectionRefused(): void;
 }

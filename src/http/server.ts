@@ -34,7 +34,7 @@ import { compileBody, compileQuery } from './validator.ts';
 export interface ServerOptions {
   readonly surface: Surface;
   readonly bus: Bus;
-  readonly observer: HttpObserver | null;
+  readonly observer: HttpObserver;
   /** Left out: those of LIMITS. */
   readonly bounds?: Bounds;
   /** Open at once; one more is closed as it comes. Left out: as many as come. */
@@ -74,12 +74,12 @@ export function createServer(options: ServerOptions): HttpServer {
 }
 
 /** Where a process may open no more files nobody else of it can open one either, and each turn of the loop tries to take the next. */
-function boundConnections(app: TemplatedApp, connectionsMax: number, observer: HttpObserver | null): void {
+function boundConnections(app: TemplatedApp, connectionsMax: number, observer: HttpObserver): void {
   let open = 0;
   app.filter((response, change) => {
     open += change;
     if (change < 0 || open <= connectionsMax) return;
-    observer?.onConnectionRefused?.();
+    observer.onConnectionRefused();
     response.close();
   });
 }

@@ -8,7 +8,7 @@ import { onceIn, REFUSALS_EVERY_MS } from './once-in.ts';
 
 const SERVER_ERROR = 500;
 
-export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObserver> {
+export function createHttpObserver(metrics: Metrics, log: Log): HttpObserver {
   const refused = onceIn(REFUSALS_EVERY_MS);
   const full = onceIn(REFUSALS_EVERY_MS);
   const crowded = onceIn(REFUSALS_EVERY_MS);

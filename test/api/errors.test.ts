@@ -7,6 +7,7 @@ import { LocalBus } from '../../src/bus/local-bus.ts';
 import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
 import { createServer } from '../../src/http/server.ts';
+import { NOBODY } from './front.ts';
 import { bodyOf, type Merchant, numberOf, openMerchant } from './merchants.ts';
 import { startExternal } from './rails-external.ts';
 import { type Answer, startService } from './start.ts';
@@ -124,7 +125,7 @@ async function whereAirtelIsNotServed(): Promise<Refused> {
 /** The front alone, over a bus to which no partition is attached: what is left when every owner is away. */
 async function whereNobodyServesThePartition(): Promise<Refused> {
   const bus = new LocalBus({ accounts: 4, webhooks: 4, pollers: 4, platform: 1 });
-  const server = createServer({ surface: merchantSurface([]), bus, observer: null });
+  const server = createServer({ surface: merchantSurface([]), bus, observer: NOBODY });
   const port = await server.listen('127.0.0.1', 0);
   const response = await fetch(`http://127.0.0.1:${port}/v1/charges`, {
     method: 'POST',

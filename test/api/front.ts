@@ -71,16 +71,25 @@ export interface Front {
 export interface FrontOptions {
   readonly bounds?: Partial<Bounds>;
   readonly onCallback?: OnCallback;
-  readonly observer?: HttpObserver;
+  readonly observer?: Partial<HttpObserver>;
   readonly connectionsMax?: number;
 }
+
+const nothing = (): void => {};
+export const NOBODY: HttpObserver = {
+  onReply: nothing,
+  onNoReply: nothing,
+  onMadeWay: nothing,
+  onKeyFull: nothing,
+  onConnectionRefused: nothing,
+};
 
 export async function startFront(options: FrontOptions = {}): Promise<Front> {
   const bus = new ScriptedBus();
   const server = createServer({
     surface: merchantSurface(callbackRoutes(options.onCallback ?? (() => 'accepted'))),
     bus,
-    observer: options.observer ?? null,
+    observer: { ...NOBODY, ...options.observer },
     bounds: { ...LIMITS, ...options.bounds },
     connectionsMax: options.connectionsMax,
   });

@@ -216,7 +216,7 @@ t.test('as many connections as may be open: one more is closed, until one goes',
   let refused = 0;
   const front = await startFront({
     connectionsMax: 2,
-    observer: { onReply() {}, onNoReply() {}, onConnectionRefused: () => refused++ },
+    observer: { onConnectionRefused: () => refused++ },
   });
   t.teardown(() => front.stop());
   const kept = await open(front.port);
@@ -350,7 +350,7 @@ t.test(
   async (t) => {
     let answers = 0;
     const count = ({ path }: RouteName): void => void (path === '/v1/charges/:id' && answers++);
-    const front = await startFront({ observer: { onReply: count, onNoReply: () => {} } });
+    const front = await startFront({ observer: { onReply: count } });
     t.teardown(() => front.stop());
     const body = JSON.stringify({ long: 'x'.repeat(LIMITS.answerAtOnceCharactersMax - 20) });
     front.bus.answer = () => ({ type: 'done', body, replayed: false });
@@ -371,7 +371,7 @@ t.test(
 
 t.test('nor do answers to HEAD: each is the last of its connection', async (t) => {
   let answers = 0;
-  const front = await startFront({ observer: { onReply: () => void answers++, onNoReply: () => {} } });
+  const front = await startFront({ observer: { onReply: () => void answers++ } });
   t.teardown(() => front.stop());
   const socket = await open(front.port);
   const closed = once(socket, 'close');

@@ -233,10 +233,7 @@ t.test('a connection serves one request after another', async (t) => {
 t.test('HEAD is answered as GET is, but without the body', async (t) => {
   const statuses: [string, string, number][] = [];
   const front = await startFront({
-    observer: {
-      onReply: ({ method, path }, status) => statuses.push([method, path, status]),
-      onNoReply: () => {},
-    },
+    observer: { onReply: ({ method, path }, status) => statuses.push([method, path, status]) },
   });
   t.teardown(() => front.stop());
   const long = JSON.stringify({ long: 'é'.repeat(10_000) });
@@ -361,7 +358,7 @@ t.test('a request takes from its last byte to its answer, however long it was on
   const ON_ITS_WAY_MS = 1_000;
   const durations: number[] = [];
   const front = await startFront({
-    observer: { onReply: (_, __, durationMs) => durations.push(durationMs), onNoReply: () => {} },
+    observer: { onReply: (_, __, durationMs) => durations.push(durationMs) },
   });
   t.teardown(() => front.stop());
   const head = {

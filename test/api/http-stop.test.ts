@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
-import { createBytes, open, READ, readAnswer, readToEnd, startFront } from './front.ts';
+import { createBytes, NOBODY, open, READ, readAnswer, readToEnd, startFront } from './front.ts';
 
 t.test('what is open is answered, nothing new is let in, every connection is closed', async (t) => {
   const front = await startFront();
@@ -89,7 +89,7 @@ t.test('a port that is taken, or may not be had, is an error that says so', asyn
   const { createServer } = await import('../../src/http/server.ts');
   const { merchantSurface } = await import('../../src/http/routes.ts');
   const front = await startFront();
-  const server = () => createServer({ surface: merchantSurface([]), bus: front.bus, observer: null });
+  const server = () => createServer({ surface: merchantSurface([]), bus: front.bus, observer: NOBODY });
   // One that the system has picked is not shared in any case: it is asked for by its number, by both.
   await front.stop();
   const [first, second] = [server(), server()];

@@ -17,6 +17,9 @@ function setUp(): { readonly events: string[]; readonly call: () => { call: Call
   const observer: HttpObserver = {
     onReply: (_route, status) => void events.push(`reply ${status}`),
     onNoReply: (_route, reason) => void events.push(reason),
+    onMadeWay: () => t.fail('nobody has to make way'),
+    onKeyFull: () => t.fail('no key has much under way'),
+    onConnectionRefused: () => t.fail('there are no connections'),
   };
   let calls = 0;
   const context = {
