@@ -164,6 +164,25 @@ void t.test('a replay starts a new round at once, keeps the event id and the his
   t.end();
 });
 
+void t.test(
+  'what came of an attempt counts once, and no more when its delivery has ended or is gone',
+  (t) => {
+    const driven = twoApps();
+    driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    driven.takeEvent('SUCCESSFUL', [appId(2)]);
+    const [tried, cancelled] = driven.due();
+    driven.record(tried!, failed, 0.5);
+    driven.remove(appId(2));
+    driven.send({ type: 'CancelDelivery', deadline: Infinity, deliveryId: cancelled!.id });
+    const records = driven.log.length;
+    driven.record(tried!, failed, 0.5);
+    driven.record(cancelled!, failed, 0.5);
+    driven.record({ ...tried!, id: 'dlv_unknown' }, failed, 0.5);
+    t.equal(driven.log.length, records);
+    t.end();
+  },
+);
+
 void t.test('all failed deliveries of an app since a time are replayed, and only those', (t) => {
   const driven = twoApps();
   driven.takeEvent('SUCCESSFUL', [appId(1)]);
