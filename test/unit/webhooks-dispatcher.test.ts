@@ -320,10 +320,11 @@ void t.test(
 
 void t.test('first attempts to failing endpoints take the room of retries', async (t) => {
   const driven = new Driven();
+  const room = LIMITS.webhookFirstInFlightMax;
+  for (let n = 1; n < room; n++) driven.offer(`healthy${n}`);
   driven.offer('failing', true, 2);
   await driven.end('failing', 'failed');
-  driven.offer('failing');
-  t.same(driven.dispatcher.inFlight, { firsts: 0, retries: 1, slow: 0 });
+  t.same(driven.dispatcher.inFlight, { firsts: room - 1, retries: 1, slow: 0 });
 });
 
 void t.test('who waits for room is served in turn, one attempt each', async (t) => {
