@@ -2,14 +2,14 @@
 // and gives the runtime what it needs: timers, answers of creates, rows for the checkpoint.
 
 import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
-import { decide } from '../../src/domain/decide.ts';
+import { decide } from '../../src/domain/decide/decide.ts';
 import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import { renderAnswer } from '../../src/domain/render.ts';
+import { renderAnswer } from '../../src/domain/render/render.ts';
 import type { Context } from '../../src/domain/state.ts';
 import { LAST_KEY, type Row, type Views } from '../../wal/types.ts';
 import type {

@@ -10,9 +10,9 @@ import type {
   MerchantQuery,
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
-import { authoriseQuery } from '../../src/domain/authorisation.ts';
-import { NO_APP } from '../../src/domain/decide-operator.ts';
-import { NO_ACCOUNT } from '../../src/domain/decision.ts';
+import { authoriseQuery } from '../../src/domain/decide/authorisation.ts';
+import { NO_APP } from '../../src/domain/decide/operator.ts';
+import { NO_ACCOUNT } from '../../src/domain/decide/decision.ts';
 import type { ErrorCode } from '../../src/domain/error-code.ts';
 import { deriveId } from '../../src/domain/id.ts';
 import {
@@ -20,7 +20,7 @@ import {
   renderBalances,
   renderPayoutDestinations,
   renderTrialBalance,
-} from '../../src/domain/render-account.ts';
+} from '../../src/domain/render/account.ts';
 import {
   renderCurrent,
   renderDetail,
@@ -28,7 +28,7 @@ import {
   renderPage,
   renderTimeline,
   renderTransaction,
-} from '../../src/domain/render.ts';
+} from '../../src/domain/render/render.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { findTransaction } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';

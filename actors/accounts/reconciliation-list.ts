@@ -2,7 +2,7 @@
 // of rows, whatever has been resolved since the first one; where it finds little it may be short, with an id to go on from.
 
 import type { ListReconciliation } from '../../src/domain/account-command.ts';
-import { renderReconciliation } from '../../src/domain/render-account.ts';
+import { renderReconciliation } from '../../src/domain/render/account.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';

@@ -8,7 +8,7 @@
 import { type OnReply, UNAVAILABLE } from '../../src/bus/bus.ts';
 import type { PendingTransaction } from '../../src/domain/account-command.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
-import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
+import { isCallbackNote } from '../../src/domain/decide/reconciliation-id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { AccountReader } from './account-reader.ts';
 import { CallbackNotes } from './callback-notes.ts';

@@ -19,7 +19,7 @@ import type { AccountEvent, AccountRecord } from '../../src/domain/account-event
 import type { Policy } from '../../src/domain/policy.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
+import { isCallbackNote } from '../../src/domain/decide/reconciliation-id.ts';
 import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { Callbacks } from './callbacks.ts';

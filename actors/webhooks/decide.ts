@@ -2,7 +2,7 @@
 // ids and the random part of a wait come with the command; state is only read.
 
 import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
-import { NO_APP } from '../../src/domain/decide-operator.ts';
+import { NO_APP } from '../../src/domain/decide/operator.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';

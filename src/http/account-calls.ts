@@ -1,6 +1,6 @@
 // The two hot paths: a create and a read on behalf of a merchant. The front reads, checks what can be checked without
 // knowing the account, and sends one message to the account that the key names. What it found wrong travels as
-// `problem`, the earliest in the order of checks, so that the order is decided in one place (src/domain/decide.ts).
+// `problem`, the earliest in the order of checks, so that the order is decided in one place (src/domain/decide/decide.ts).
 
 import { hash } from 'node:crypto';
 import { partitionOf, type Bus, type OnReply, type Reply } from '../bus/bus.ts';

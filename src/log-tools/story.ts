@@ -12,7 +12,7 @@ import { emptyBalances, type Journal } from '../domain/ledger.ts';
 import { MemoryState } from '../domain/memory-state.ts';
 import { money } from '../domain/money.ts';
 import { maskMsisdn } from '../domain/msisdn.ts';
-import { renderDetail } from '../domain/render.ts';
+import { renderDetail } from '../domain/render/render.ts';
 import type { StatusEvent } from '../domain/transaction.ts';
 import { type Data, groupOf } from './data.ts';
 import { LIMITS } from '../limits.ts';

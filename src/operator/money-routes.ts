@@ -1,5 +1,5 @@
 // What members of an account do in the dashboard, and what operators see of its money: wallets, approvals, deposits, the
-// trial balance, reconciliation. Who may do what is decided by the account (decide-dashboard.ts), not here.
+// trial balance, reconciliation. Who may do what is decided by the account (src/domain/decide/dashboard.ts), not here.
 
 import { rejectedReply, type Reply } from '../bus/bus.ts';
 import type { ListReconciliation } from '../domain/account-command.ts';

@@ -1,4 +1,4 @@
-// What operators get back. The bodies are rendered by the domain (render-account.ts, render.ts) and by the groups that are asked
+// What operators get back. The bodies are rendered by the domain (src/domain/render) and by the groups that are asked
 // (actors/*/query.ts); tests hold every answer of the operator API against these (test/api/openapi-check.ts).
 
 import { Type } from '../http/json-schema.ts';

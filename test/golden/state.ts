@@ -9,8 +9,8 @@ import {
   renderBalances,
   renderPayoutDestinations,
   renderTrialBalance,
-} from '../../src/domain/render-account.ts';
-import { renderAnswer, renderCurrent, renderDetail } from '../../src/domain/render.ts';
+} from '../../src/domain/render/account.ts';
+import { renderAnswer, renderCurrent, renderDetail } from '../../src/domain/render/render.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
 import type { Rebuild } from '../../src/log-tools/rebuild.ts';
 import { withRebuilt } from './versions.ts';

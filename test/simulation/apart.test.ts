@@ -7,7 +7,7 @@ import t from 'tap';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
-import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
+import { isCallbackNote } from '../../src/domain/decide/reconciliation-id.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';

@@ -5,7 +5,7 @@
 // that it does not, and nothing stays in flight.
 import t from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
-import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
+import { isCallbackNote } from '../../src/domain/decide/reconciliation-id.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';

@@ -33,7 +33,7 @@ export function isRepeatable(message: Message): boolean {
   return REPEATABLE_COMMANDS.has(message.type) || isQuery(message);
 }
 
-/** What a create is refused for before its idempotency key is looked up (src/domain/decide.ts). */
+/** What a create is refused for before its idempotency key is looked up (src/domain/decide/decide.ts). */
 const SAID_BEFORE_KEYS: ReadonlySet<ErrorCode> = new Set(['invalid_api_key', 'live_mode_not_enabled']);
 
 /** False: an earlier attempt may have been let in, while the API key was still good. */

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { RECONCILIATION_KINDS } from '../../../src/domain/account-event.ts';
 import { deriveId } from '../../../src/domain/id.ts';
-import { isCallbackNote, itemIdsOf } from '../../../src/domain/reconciliation-id.ts';
+import { isCallbackNote, itemIdsOf } from '../../../src/domain/decide/reconciliation-id.ts';
 import {
   ACCOUNT,
   byOperator,

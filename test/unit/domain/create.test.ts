@@ -7,7 +7,7 @@ import type { AccountEvent } from '../../../src/domain/account-event.ts';
 import type { CreateCommand } from '../../../src/domain/account-command.ts';
 import { type ErrorCode, rejection } from '../../../src/domain/error-code.ts';
 import { money } from '../../../src/domain/money.ts';
-import { renderAnswer } from '../../../src/domain/render.ts';
+import { renderAnswer } from '../../../src/domain/render/render.ts';
 import { errorCodesOf } from '../../../src/http/openapi.ts';
 import { merchantSurface } from '../../../src/http/routes.ts';
 import {

@@ -8,8 +8,8 @@ import type {
   CreateDashboardDeposit,
   RejectWithdrawal,
 } from '../../../src/domain/account-command.ts';
-import { renderAccount, renderPayoutDestinations } from '../../../src/domain/render-account.ts';
-import { renderObject } from '../../../src/domain/render.ts';
+import { renderAccount, renderPayoutDestinations } from '../../../src/domain/render/account.ts';
+import { renderObject } from '../../../src/domain/render/render.ts';
 import type { Source } from '../../../src/domain/transaction.ts';
 import {
   ADMIN,

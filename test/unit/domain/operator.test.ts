@@ -3,7 +3,7 @@
 import t from 'tap';
 import type { AccountSettingsChanges, OpenAccount } from '../../../src/domain/account-command.ts';
 import { money } from '../../../src/domain/money.ts';
-import { renderAccount } from '../../../src/domain/render-account.ts';
+import { renderAccount } from '../../../src/domain/render/account.ts';
 import {
   APP,
   byOperator,

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { TransactionFilter } from '../../../src/domain/account-command.ts';
-import { authorise, authoriseQuery } from '../../../src/domain/authorisation.ts';
+import { authorise, authoriseQuery } from '../../../src/domain/decide/authorisation.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../../src/domain/country.ts';
 import { rejection } from '../../../src/domain/error-code.ts';
 import { bodyOf, deriveId, encodeTime, isId, makeId, timeOf } from '../../../src/domain/id.ts';

@@ -3,14 +3,14 @@
 import { strict as assert } from 'node:assert';
 import t from 'tap';
 import { NO_LIMIT } from '../../../src/domain/amount-limits.ts';
-import { nullable, quote } from '../../../src/domain/json-text.ts';
+import { nullable, quote } from '../../../src/domain/render/json-text.ts';
 import { money } from '../../../src/domain/money.ts';
 import {
   renderAccount,
   renderBalances,
   renderPayoutDestinations,
   renderTrialBalance,
-} from '../../../src/domain/render-account.ts';
+} from '../../../src/domain/render/account.ts';
 import {
   renderCurrent,
   renderDetail,
@@ -18,7 +18,7 @@ import {
   renderPage,
   renderTimeline,
   renderTransaction,
-} from '../../../src/domain/render.ts';
+} from '../../../src/domain/render/render.ts';
 import { deriveId } from '../../../src/domain/id.ts';
 import {
   charge,

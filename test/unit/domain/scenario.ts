@@ -16,8 +16,8 @@ import type {
   WithdrawalInput,
 } from '../../../src/domain/account-command.ts';
 import type { AccountEvent, AccountOpened, WalletAdded } from '../../../src/domain/account-event.ts';
-import { decide } from '../../../src/domain/decide.ts';
-import type { Decision } from '../../../src/domain/decision.ts';
+import { decide } from '../../../src/domain/decide/decide.ts';
+import type { Decision } from '../../../src/domain/decide/decision.ts';
 import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
 import type { ErrorCode } from '../../../src/domain/error-code.ts';
 import { decodeRecord, encodeRecord } from '../../../src/domain/event-codec.ts';

@@ -4,7 +4,7 @@
 import t from 'tap';
 import type { AccountCommand, ChangeUserRole, RemoveUser } from '../../../src/domain/account-command.ts';
 import type { Role } from '../../../src/domain/account.ts';
-import { renderAccount } from '../../../src/domain/render-account.ts';
+import { renderAccount } from '../../../src/domain/render/account.ts';
 import { decodeAccount, encodeAccount } from '../../../actors/accounts/rows.ts';
 import {
   ADMIN,

@@ -3,23 +3,23 @@
 // The checks come in one order, whatever the command, and each has one code:
 //   deadline → authentication → live mode → idempotency → rate limit → enablement → field rules → limits → balance
 //
-// decide-create.ts           what merchants create
-// decide-outcome.ts          what providers answer
-// decide-reconciliation.ts   what they say that contradicts us, or explains nothing yet
-// decide-due.ts              what falls due
-// decide-operator.ts, decide-users.ts, decide-dashboard.ts
-//                            what operators and dashboard members do
+// create.ts           what merchants create
+// outcome.ts          what providers answer
+// reconciliation.ts   what they say that contradicts us, or explains nothing yet
+// due.ts              what falls due
+// operator.ts, users.ts, dashboard.ts
+//                     what operators and dashboard members do
 
-import type { AccountCommand } from './account-command.ts';
+import type { AccountCommand } from '../account-command.ts';
 import { TOO_LATE } from './authorisation.ts';
-import { decideCollection, decidePayout, decideWithdrawal } from './decide-create.ts';
+import { decideCollection, decidePayout, decideWithdrawal } from './create.ts';
 import {
   decideConnectApp,
   decideChangeAppWebhook,
   decideChangeSettings,
   decideOpenAccount,
   decideRemoveApp,
-} from './decide-operator.ts';
+} from './operator.ts';
 import {
   decideAddWallet,
   decideApproveWallet,
@@ -27,13 +27,13 @@ import {
   decideDashboardDeposit,
   decideRejectWithdrawal,
   decideRevokeWallet,
-} from './decide-dashboard.ts';
-import { decideActivateWallet, decideExpiry, decideFixAnswer, decideRelease } from './decide-due.ts';
-import { decideBeginSubmission, decideOutcome, decideSettle, decideSubmission } from './decide-outcome.ts';
-import { decideNoteCallback, decideRaise, decideResolve } from './decide-reconciliation.ts';
-import { decideAddUser, decideChangeUserRole, decideRemoveUser } from './decide-users.ts';
+} from './dashboard.ts';
+import { decideActivateWallet, decideExpiry, decideFixAnswer, decideRelease } from './due.ts';
+import { decideBeginSubmission, decideOutcome, decideSettle, decideSubmission } from './outcome.ts';
+import { decideNoteCallback, decideRaise, decideResolve } from './reconciliation.ts';
+import { decideAddUser, decideChangeUserRole, decideRemoveUser } from './users.ts';
 import { type Decision, refuse } from './decision.ts';
-import type { Context, LedgerState } from './state.ts';
+import type { Context, LedgerState } from '../state.ts';
 
 export function decide(state: LedgerState, command: AccountCommand, context: Context): Decision {
   if (context.now > command.deadline) return refuse(TOO_LATE);

@@ -1,15 +1,15 @@
 // JSON text of what belongs to an account: balances and payout destinations for merchants; the account, its trial balance
 // and reconciliation items for operators. Hashes, sealed secrets and full phone numbers never appear.
 
-import type { Account, AccountSettings, App, PayoutWallet, UsageKey, User } from './account.ts';
-import { NO_LIMIT } from './amount-limits.ts';
-import { COUNTRY_FACTS, CURRENCIES } from './country.ts';
+import type { Account, AccountSettings, App, PayoutWallet, UsageKey, User } from '../account.ts';
+import { NO_LIMIT } from '../amount-limits.ts';
+import { COUNTRY_FACTS, CURRENCIES } from '../country.ts';
 import { nullable, quote } from './json-text.ts';
-import { LEDGER_ACCOUNTS, zeroCheck } from './ledger.ts';
-import { maskMsisdn } from './msisdn.ts';
-import type { FeePolicy, LimitPolicy } from './policy.ts';
-import type { ReconciliationItem } from './state.ts';
-import { formatTime } from './time.ts';
+import { LEDGER_ACCOUNTS, zeroCheck } from '../ledger.ts';
+import { maskMsisdn } from '../msisdn.ts';
+import type { FeePolicy, LimitPolicy } from '../policy.ts';
+import type { ReconciliationItem } from '../state.ts';
+import { formatTime } from '../time.ts';
 
 function list(rows: readonly string[]): string {
   return `{"object":"list","data":[${rows.join(',')}]}`;

@@ -7,16 +7,16 @@
 // The last owner of an account stays its owner. A removed user may do nothing; added again they are a new user, but the same
 // person.
 
-import { type Account, personOf, type User } from './account.ts';
-import type { AddUser, ChangeUserRole, RemoveUser } from './account-command.ts';
-import { isSamePerson, type Member, memberWith } from './decide-dashboard.ts';
+import { type Account, personOf, type User } from '../account.ts';
+import type { AddUser, ChangeUserRole, RemoveUser } from '../account-command.ts';
+import { isSamePerson, type Member, memberWith } from './dashboard.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
-import { isRejection, type Rejection, rejection } from './error-code.ts';
-import { newUser } from './evolve.ts';
-import { makeId } from './id.ts';
-import { USERS_CHANGED_FORMAT } from './record-format.ts';
-import { bytesOf, isNotRemoved, renderUser } from './render-account.ts';
-import type { Context, LedgerState } from './state.ts';
+import { isRejection, type Rejection, rejection } from '../error-code.ts';
+import { newUser } from '../evolve.ts';
+import { makeId } from '../id.ts';
+import { USERS_CHANGED_FORMAT } from '../record-format.ts';
+import { bytesOf, isNotRemoved, renderUser } from '../render/account.ts';
+import type { Context, LedgerState } from '../state.ts';
 
 export function decideAddUser(
   state: LedgerState,

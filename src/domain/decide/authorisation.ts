@@ -1,9 +1,9 @@
 // Who is calling: the checks that every call of a merchant starts with, command or query, in the order of decide.ts.
 
-import type { Account, App } from './account.ts';
-import type { ByMerchant } from './account-command.ts';
-import { type ErrorCode, type Rejection, rejection } from './error-code.ts';
-import type { LedgerState } from './state.ts';
+import type { Account, App } from '../account.ts';
+import type { ByMerchant } from '../account-command.ts';
+import { type ErrorCode, type Rejection, rejection } from '../error-code.ts';
+import type { LedgerState } from '../state.ts';
 
 export type Access =
   | { readonly type: 'granted'; readonly account: Account; readonly app: App }

@@ -1,7 +1,7 @@
 // Decisions on what operators do with the operator token: open and configure accounts, connect apps.
 // What a front resends because it lost the answer finds its own work done and gets the same answer.
 
-import type { Account, AccountSettings, App } from './account.ts';
+import type { Account, AccountSettings, App } from '../account.ts';
 import type {
   AccountSettingsChanges,
   ChangeAccountSettings,
@@ -9,14 +9,14 @@ import type {
   ConnectApp,
   OpenAccount,
   RemoveApp,
-} from './account-command.ts';
+} from '../account-command.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
-import { type Rejection, rejection } from './error-code.ts';
-import { newAccount } from './evolve.ts';
-import { makeId } from './id.ts';
-import { bytesOf, isNotRemoved, renderAccount, renderApp } from './render-account.ts';
-import type { Context, LedgerState } from './state.ts';
-import { formatTime } from './time.ts';
+import { type Rejection, rejection } from '../error-code.ts';
+import { newAccount } from '../evolve.ts';
+import { makeId } from '../id.ts';
+import { bytesOf, isNotRemoved, renderAccount, renderApp } from '../render/account.ts';
+import type { Context, LedgerState } from '../state.ts';
+import { formatTime } from '../time.ts';
 
 export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
 

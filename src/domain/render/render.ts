@@ -6,12 +6,12 @@
 //
 // Text is built by hand: it is three times as fast as JSON.stringify of a built object, and this is every reply there is.
 
-import { assert } from './assert.ts';
-import { deriveId } from './id.ts';
+import { assert } from '../assert.ts';
+import { deriveId } from '../id.ts';
 import { nullable, quote } from './json-text.ts';
-import { maskMsisdn } from './msisdn.ts';
-import { formatTime } from './time.ts';
-import { createdAt, isCashOut, statusEvent, type Transaction } from './transaction.ts';
+import { maskMsisdn } from '../msisdn.ts';
+import { formatTime } from '../time.ts';
+import { createdAt, isCashOut, statusEvent, type Transaction } from '../transaction.ts';
 
 /** The typed object (charge, payout, withdrawal or deposit) as it was after its status event `eventIndex`. */
 export function renderObject(transaction: Transaction, eventIndex: number): string {

@@ -1,7 +1,7 @@
 // What `decide` answers: a record to log (or none) and what the caller is told once it is durable.
 
-import type { AccountEvent, AccountRecord } from './account-event.ts';
-import { type Rejection, rejection } from './error-code.ts';
+import type { AccountEvent, AccountRecord } from '../account-event.ts';
+import { type Rejection, rejection } from '../error-code.ts';
 
 export type Outcome =
   /** Refused; no record. */

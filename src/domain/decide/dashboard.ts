@@ -8,7 +8,7 @@
 //
 // Persons are meant, not users (personOf): whoever was removed and added again is the same person.
 
-import { type Account, type PayoutWallet, personOf, type Role, type User } from './account.ts';
+import { type Account, type PayoutWallet, personOf, type Role, type User } from '../account.ts';
 import type {
   AddWallet,
   ApproveWallet,
@@ -16,18 +16,18 @@ import type {
   CreateDashboardDeposit,
   RejectWithdrawal,
   RevokeWallet,
-} from './account-command.ts';
-import type { WalletAdded } from './account-event.ts';
-import { collect, repeatedUnder } from './decide-create.ts';
+} from '../account-command.ts';
+import type { WalletAdded } from '../account-event.ts';
+import { collect, repeatedUnder } from './create.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
-import { isRejection, type Rejection, rejection } from './error-code.ts';
-import { newWallet } from './evolve.ts';
-import { makeId } from './id.ts';
-import { networkOf, parseMsisdn } from './msisdn.ts';
-import { routeOf } from './policy.ts';
-import { bytesOf, mayBeUsed, renderWallet } from './render-account.ts';
-import { type Context, findTransaction, type LedgerState } from './state.ts';
-import type { ApprovalStatus, Status, Transaction } from './transaction.ts';
+import { isRejection, type Rejection, rejection } from '../error-code.ts';
+import { newWallet } from '../evolve.ts';
+import { makeId } from '../id.ts';
+import { networkOf, parseMsisdn } from '../msisdn.ts';
+import { routeOf } from '../policy.ts';
+import { bytesOf, mayBeUsed, renderWallet } from '../render/account.ts';
+import { type Context, findTransaction, type LedgerState } from '../state.ts';
+import type { ApprovalStatus, Status, Transaction } from '../transaction.ts';
 
 export interface Member {
   readonly account: Account;

@@ -1,7 +1,7 @@
 // Decisions on what merchants create: charges, deposits, payouts, withdrawals. Each function is the list of checks in
 // their fixed order (decide.ts), then the one event that says everything `evolve` needs.
 
-import type { Account, App } from './account.ts';
+import type { Account, App } from '../account.ts';
 import type {
   CollectInput,
   CreateCharge,
@@ -12,23 +12,23 @@ import type {
   PayoutInput,
   Repeatable,
   WithdrawalInput,
-} from './account-command.ts';
-import type { AccountEvent } from './account-event.ts';
+} from '../account-command.ts';
+import type { AccountEvent } from '../account-event.ts';
 import { authorise } from './authorisation.ts';
-import { checkLimits } from './amount-limits.ts';
-import { assert } from './assert.ts';
-import { COUNTRY_FACTS, type Country, type Currency, type Network } from './country.ts';
+import { checkLimits } from '../amount-limits.ts';
+import { assert } from '../assert.ts';
+import { COUNTRY_FACTS, type Country, type Currency, type Network } from '../country.ts';
 import { type Decision, refuse } from './decision.ts';
-import { isRejection, type Rejection, rejection } from './error-code.ts';
-import { quoteFee } from './fees.ts';
-import { makeId, PREFIX_OF_TYPE } from './id.ts';
-import type { CashOutType } from './ledger.ts';
-import { add, type Money, parseAmount } from './money.ts';
-import { networkOf, parseMsisdn } from './msisdn.ts';
-import { type Policy, routeOf } from './policy.ts';
-import { SUBMISSION_BEGUN_FORMAT } from './record-format.ts';
-import type { Context, LedgerState } from './state.ts';
-import type { CreatableType } from './transaction.ts';
+import { isRejection, type Rejection, rejection } from '../error-code.ts';
+import { quoteFee } from '../fees.ts';
+import { makeId, PREFIX_OF_TYPE } from '../id.ts';
+import type { CashOutType } from '../ledger.ts';
+import { add, type Money, parseAmount } from '../money.ts';
+import { networkOf, parseMsisdn } from '../msisdn.ts';
+import { type Policy, routeOf } from '../policy.ts';
+import { SUBMISSION_BEGUN_FORMAT } from '../record-format.ts';
+import type { Context, LedgerState } from '../state.ts';
+import type { CreatableType } from '../transaction.ts';
 
 // --- Charges and deposits --------------------------------------------------------------------------------------------
 

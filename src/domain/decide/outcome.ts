@@ -1,6 +1,6 @@
 // Decisions on what providers answer, and on what pollers and operators say of it. All of these may come late, twice, or out of
 // order: what no longer applies changes nothing; what contradicts a final state changes no state either, and is raised for
-// operators (decide-reconciliation.ts).
+// operators (reconciliation.ts).
 //
 //   what we have          provider says SUCCESSFUL       FAILED           REVERSED
 //   not sent              CONTRADICTION                  CONTRADICTION    CONTRADICTION
@@ -18,14 +18,14 @@ import type {
   RecordOutcome,
   RecordSubmission,
   SettleCashOut,
-} from './account-command.ts';
-import type { AccountEvent } from './account-event.ts';
-import { mayBeTakenBack } from './amount-limits.ts';
-import { raiseOutcome } from './decide-reconciliation.ts';
+} from '../account-command.ts';
+import type { AccountEvent } from '../account-event.ts';
+import { mayBeTakenBack } from '../amount-limits.ts';
+import { raiseOutcome } from './reconciliation.ts';
 import { changed, type Decision, done, NOTHING_CHANGED, refuse } from './decision.ts';
-import { rejection } from './error-code.ts';
-import { type Context, findTransaction, type LedgerState } from './state.ts';
-import type { Transaction } from './transaction.ts';
+import { rejection } from '../error-code.ts';
+import { type Context, findTransaction, type LedgerState } from '../state.ts';
+import type { Transaction } from '../transaction.ts';
 
 const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was sent.';
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';

@@ -1,8 +1,8 @@
 // Ids of the reconciliation items about a transaction: derived from it, so that each is raised once, however often its provider
 // says the same.
 
-import { RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
-import { deriveId } from './id.ts';
+import { RECONCILIATION_KINDS, type ReconciliationKind } from '../account-event.ts';
+import { deriveId } from '../id.ts';
 
 /** Index of the first item of the first kind: far above those of status events, journals and entries. Each further item of a kind has
  *  an index lower by FURTHER_STEP. */
@@ -10,7 +10,7 @@ const FIRST_INDEX = 1_000;
 const FURTHER_STEP = 10;
 /** Of one transaction and kind. */
 const ITEMS_MAX = 5;
-/** Notes of callbacks (decide-reconciliation.ts) have no kind of their own: they take the last place of ten. */
+/** Notes of callbacks (reconciliation.ts) have no kind of their own: they take the last place of ten. */
 const NOTE_PLACE = 9;
 
 /** All that there may be, in the order in which they are raised. */

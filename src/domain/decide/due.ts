@@ -1,9 +1,9 @@
 // Decisions on what falls due. Each command may come late or twice, and then changes nothing.
 
-import type { ActivateWallet, ExpireTransaction, FixAnswer, ReleaseCharge } from './account-command.ts';
-import { assert } from './assert.ts';
+import type { ActivateWallet, ExpireTransaction, FixAnswer, ReleaseCharge } from '../account-command.ts';
+import { assert } from '../assert.ts';
 import { changed, type Decision, NOTHING_CHANGED } from './decision.ts';
-import { type Context, findTransaction, type LedgerState } from './state.ts';
+import { type Context, findTransaction, type LedgerState } from '../state.ts';
 
 /** By whom it waited for. If the network never answered, nobody knows whether the customer was asked. */
 const EXPIRED_MESSAGES = {

@@ -6,16 +6,16 @@ import type {
   RaiseReconciliation,
   RecordOutcome,
   ResolveReconciliation,
-} from './account-command.ts';
-import type { ReconciliationKind } from './account-event.ts';
-import type { Currency } from './country.ts';
+} from '../account-command.ts';
+import type { ReconciliationKind } from '../account-event.ts';
+import type { Currency } from '../country.ts';
 import { changed, type Decision, done, NO_ACCOUNT, NOTHING_CHANGED, refuse } from './decision.ts';
-import { rejection } from './error-code.ts';
-import { isTransactionId, makeId } from './id.ts';
+import { rejection } from '../error-code.ts';
+import { isTransactionId, makeId } from '../id.ts';
 import { itemIdsOf } from './reconciliation-id.ts';
-import { renderReconciliation } from './render-account.ts';
-import { type Context, findTransaction, type LedgerState } from './state.ts';
-import type { Transaction } from './transaction.ts';
+import { renderReconciliation } from '../render/account.ts';
+import { type Context, findTransaction, type LedgerState } from '../state.ts';
+import type { Transaction } from '../transaction.ts';
 
 // --- What a provider says --------------------------------------------------------------------------------------------
 
