@@ -446,14 +446,13 @@ export class Pursuit implements Caller {
     }
   }
 
+  /** Its account hears that its provider has it before it is to expire: by the account's time that may be a while yet. */
   #stillPending(watched: Watched, providerStatus: string | null): void {
-    if (watched.lastUntil !== 0) {
-      watched.submission = 'accepted';
-      return this.#expire(watched);
-    }
+    const isLast = watched.lastUntil !== 0;
     watched.hasArrived();
-    this.#waiting.restUnlessHinted(watched);
+    if (!isLast) this.#waiting.restUnlessHinted(watched);
     this.#account.tellAcceptance(watched, providerStatus);
+    if (isLast) this.#expire(watched);
   }
 
   #notFound(watched: Watched, now: number): void {

@@ -73,3 +73,28 @@ t.test('who pays in time by the time of an account that is behind the clock here
     t.equal(driven.accounts.transaction(charged.id).status, 'SUCCESSFUL');
   }
 });
+
+t.test(
+  'what only the last enquiry finds to be accepted its account hears of, where its own time is not over',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.aheadMs = -5 * MINUTE;
+    driven.mtn.onSubmit = (transaction) => {
+      driven.provider.submit(transaction);
+      return LOST;
+    };
+    driven.mtn.onEnquire = () => LOST;
+    const { id } = driven.accounts.create(charge());
+    await driven.clock.advance(25 * MINUTE - 5_000, 500);
+    t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+    driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER');
+    await driven.clock.advance(5 * MINUTE, 500);
+    t.hasStrict(driven.accounts.transaction(id), {
+      status: 'FAILED',
+      failureCode: 'expired',
+      submitted: true,
+    });
+  },
+);
