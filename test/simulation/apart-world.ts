@@ -113,6 +113,7 @@ export class ApartAccounts implements Bus, Feed {
   readonly #clock: DrivenClock;
   readonly #random: () => number;
   readonly #policy: Policy;
+  readonly #aheadMsMax: number;
   readonly #toPollers: (message: Message, onReply: OnReply) => void;
   readonly #lines: string[] = [];
   #durable = 0;
@@ -126,12 +127,14 @@ export class ApartAccounts implements Bus, Feed {
     clock: DrivenClock,
     random: () => number,
     policy: Policy,
+    aheadMsMax: number,
     toPollers: (message: Message, onReply: OnReply) => void,
   ) {
     this.#toPollers = toPollers;
     this.#clock = clock;
     this.#random = random;
     this.#policy = policy;
+    this.#aheadMsMax = aheadMsMax;
     const soon = (): number => Math.floor(random() * 40);
     this.#requests = new Line(clock, soon);
     this.#replies = new Line(clock, soon);
@@ -163,11 +166,13 @@ export class ApartAccounts implements Bus, Feed {
       },
     };
     this.#log = log;
+    // Each process takes its clock at its word when it begins.
+    const aheadMs = Math.floor((2 * this.#random() - 1) * this.#aheadMsMax);
     this.#partition = new Partition({
       group,
       logic,
       log,
-      clock: () => this.#clock.now(),
+      clock: () => this.#clock.now() + aheadMs,
       deadlineClock: () => this.#clock.now(),
       lastRecordAt,
       observer: { decided: () => {} },

@@ -46,6 +46,8 @@ const POLICY = {
   approvalThresholds: { ...DEFAULT_POLICY.approvalThresholds, UGX: money(6_000) },
   walletCoolingOffMs: 0,
 };
+/** By how much the accounts' time may differ from that of their pollers. */
+const AHEAD_MS_MAX = 5 * MINUTE;
 
 const REFUSED = { ...declined(), failureCode: 'provider_rejected' } as const;
 
@@ -77,9 +79,17 @@ class Apart {
     this.random = random;
     this.railConcurrency = random() < 0.5 ? 1 : 100;
     this.refusals = random() < 0.5 ? 0 : 0.6;
-    this.accounts = new ApartAccounts(this.clock, random, POLICY, (message, onReply) => {
-      this.pollers.send(0, message, onReply);
-    });
+    const chargeExpiryMs = random() < 0.5 ? POLICY.chargeExpiryMs : MINUTE;
+    const aheadMsMax = random() < 0.5 ? 0 : AHEAD_MS_MAX;
+    this.accounts = new ApartAccounts(
+      this.clock,
+      random,
+      { ...POLICY, chargeExpiryMs },
+      aheadMsMax,
+      (message, onReply) => {
+        this.pollers.send(0, message, onReply);
+      },
+    );
     this.pollers = this.#newPollers();
     this.clock.every(STEP_MS, () => this.accounts.tick());
   }
@@ -309,7 +319,7 @@ function anything(random: () => number, wallets: readonly string[]): CreateComma
   return create({ msisdn, amount }) as CreateCommand;
 }
 
-/** The weather clears, members decide, and every customer answers in time. */
+/** The weather clears, members decide, and every customer answers in the end: of those whose charges expire soon some too late. */
 async function clear(apart: Apart, by: string, settle: (one: Transaction) => void): Promise<void> {
   const { accounts, provider, revokedAt } = apart;
   apart.trouble = 0;
@@ -318,7 +328,7 @@ async function clear(apart: Apart, by: string, settle: (one: Transaction) => voi
       if (one.status === 'INITIATED') {
         accounts.tell({ ...byOperator, type: 'RejectWithdrawal', transactionId: one.id, by });
       }
-      settle(one);
+      if (round > 15 || apart.once(5)) settle(one);
       // It may never have been sent, and is not sent any more: the provider's people say so.
       const isRevoked = revokedAt.has(one.destination ?? '');
       if (isInFlight(one) && isRevoked && !provider.accepted.has(referenceOf(one))) {
@@ -369,6 +379,9 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
     const raised = new Set(
       items.filter((item) => !notes.includes(item)).map(({ transactionId }) => transactionId),
     );
+    const expired = transactions.filter(({ failureCode }) => failureCode === 'expired');
+    const paidLate = expired.filter((one) => provider.accepted.get(referenceOf(one))?.type === 'succeeded');
+    t.comment(`${expired.length} expired, ${paidLate.length} of them paid all the same`);
     for (const one of transactions) {
       const theirs = provider.accepted.get(referenceOf(one))?.type;
       const isPaid = one.status === 'SUCCESSFUL';
