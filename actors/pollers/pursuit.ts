@@ -262,8 +262,9 @@ export class Pursuit implements Caller {
   #toRail(watched: Watched): void {
     if (this.#stopping) return;
     if (!this.#options.holds()) return this.#notOurs(watched);
+    // A submit is the answer to no callback, whatever was enquired about before.
+    watched.byHint = watched.next === 'enquire' && watched.isOwed;
     if (watched.next === 'enquire') {
-      watched.byHint = watched.isOwed;
       watched.hinted = false;
       this.#keeper.callbacks.asked(watched.id);
     }

@@ -6,7 +6,7 @@ import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, MEMBER, outcome, payout, withdrawal } from './domain/scenario.ts';
-import { BUSY, deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
+import { BUSY, declined, deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const UNAVAILABLE = { type: 'unavailable' } as const;
@@ -359,5 +359,31 @@ t.test('a callback about a withdrawal before it is approved does not keep it fro
     await driven.clock.advance(5 * MINUTE);
     t.equal(driven.mtn.submits.length, 1);
     t.ok(driven.accounts.transaction(transaction.id).submitted);
+  }
+});
+
+t.test('a callback is answered once: what is found out later was asked for by nobody', async (t) => {
+  for (const answer of [declined(), LOST]) {
+    const driven = await new Driven().start();
+    driven.mtn.forgetful = true;
+    const { id } = driven.accounts.create(charge());
+    await driven.clock.advance(6_000);
+    // It is to be submitted again, and waits for its rail until it expires.
+    driven.mtn.maxConcurrency = 1;
+    driven.mtn.onEnquire = () => {
+      driven.mtn.maxConcurrency = 0;
+      return { type: 'not_found' };
+    };
+    driven.hint({ id });
+    driven.mtn.onEnquire = () => answer;
+    await driven.clock.advance(30 * MINUTE, 500);
+    driven.mtn.maxConcurrency = 1;
+    await driven.clock.advance(MINUTE, 500);
+    const { status, events } = driven.accounts.transaction(id);
+    t.equal(status, 'FAILED');
+    t.equal(events.at(-1)?.source, answer === LOST ? 'SYSTEM' : 'PROVIDER_POLL');
+    const { length: before } = driven.mtn.enquiries;
+    await driven.clock.advance(5 * MINUTE, 500);
+    t.equal(driven.mtn.enquiries.length, before);
   }
 });
