@@ -474,15 +474,15 @@ export class Pursuit implements Caller {
   }
 
   #unanswered(watched: Watched, retryAfterMs?: number): void {
+    // A callback stays until an answer is usable: its account may hear meanwhile of an end that was found out before it, or that it has
+    // expired, and without the callback nobody would ask any more.
+    const calledAgain = watched.hinted;
+    watched.hinted ||= watched.byHint;
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
     if (watched.lastUntil !== 0 && ++watched.unanswered >= lastEnquiries && !hasLong) {
       return this.#expire(watched);
     }
-    // A callback stays until an answer is usable: its account may hear meanwhile of an end that was found out before it, and without the
-    // callback nobody would ask any more.
-    const calledAgain = watched.hinted;
-    watched.hinted ||= watched.byHint;
     this.#waiting.rest(watched, retryAfterMs);
     if (calledAgain && watched.state === 'waiting') this.#waiting.answerHint(watched, retryAfterMs);
     if (watched.hinted && this.#account.tellsAcceptanceAgain(watched)) {

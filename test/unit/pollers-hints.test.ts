@@ -387,3 +387,20 @@ t.test('a callback is answered once: what is found out later was asked for by no
     t.equal(driven.mtn.enquiries.length, before);
   }
 });
+
+t.test(
+  'a callback about a charge that expires before its provider answers is looked into at once',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onEnquire = () => LOST;
+    const transaction = driven.accounts.create(charge());
+    await driven.clock.advance(30 * MINUTE + 15_000, 500);
+    driven.hint(transaction);
+    await driven.clock.advance(1_000);
+    t.equal(driven.accounts.transaction(transaction.id).failureCode, 'expired');
+    driven.provider.settle(transaction, paid());
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(MINUTE, 500);
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  },
+);
