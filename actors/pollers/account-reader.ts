@@ -44,11 +44,11 @@ export type Found =
 const PAUSE_TRIES = 5;
 
 export class AccountReader {
-  readonly #options: Omit<PursuitOptions, 'onNotice' | 'holds'>;
+  readonly #options: Omit<PursuitOptions, 'onNotice' | 'holds' | 'monotonic'>;
   #sleepers: { readonly wakesAt: number; readonly wake: () => void }[] = [];
   #stopped = false;
 
-  constructor(options: Omit<PursuitOptions, 'onNotice' | 'holds'>) {
+  constructor(options: Omit<PursuitOptions, 'onNotice' | 'holds' | 'monotonic'>) {
     this.#options = options;
   }
 

@@ -30,7 +30,7 @@ interface Unexplained {
 
 export interface CallbackNotesOptions extends Pick<
   PursuitOptions,
-  'partition' | 'bus' | 'now' | 'deadlineClock' | 'holds'
+  'partition' | 'bus' | 'monotonic' | 'deadlineClock' | 'holds'
 > {
   /** It is durable that a callback about this transaction came. */
   readonly onNoted: (id: string) => void;
@@ -51,7 +51,7 @@ export class CallbackNotes {
 
   constructor(options: CallbackNotesOptions) {
     this.#options = options;
-    this.#aloneFrom = options.now() + LIMITS.pollerCommandDeadlineMs;
+    this.#aloneFrom = options.monotonic() + LIMITS.pollerCommandDeadlineMs;
   }
 
   /** Nothing is on its way to an account. */
@@ -73,7 +73,7 @@ export class CallbackNotes {
   }
 
   #isAlone(): boolean {
-    return this.#options.now() >= this.#aloneFrom;
+    return this.#options.monotonic() >= this.#aloneFrom;
   }
 
   isNoted(id: string): boolean {
@@ -137,7 +137,8 @@ export class CallbackNotes {
     this.#due.delete(id);
   }
 
-  tick(now: number): void {
+  tick(): void {
+    const now = this.#options.monotonic();
     for (const unexplained of this.#due.values()) {
       if (unexplained.dueAt > now) return;
       this.#tell(unexplained);
@@ -152,7 +153,7 @@ export class CallbackNotes {
   }
 
   #later(unexplained: Unexplained): void {
-    unexplained.dueAt = Math.max(this.#options.now() + LIMITS.pollerNoteAfterMs, this.#aloneFrom);
+    unexplained.dueAt = Math.max(this.#options.monotonic() + LIMITS.pollerNoteAfterMs, this.#aloneFrom);
     this.#due.set(unexplained.id, unexplained);
   }
 

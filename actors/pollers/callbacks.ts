@@ -80,13 +80,13 @@ export class Callbacks implements CallbackKeeper {
       return onReply(DONE);
     }
     // First: the answer may come before it returns.
-    this.#waiters.add(transactionId, onReply, this.#options.now());
+    this.#waiters.add(transactionId, onReply, this.#options.monotonic());
     if (!this.lookInto(accountId, transactionId)) this.#waiters.end(transactionId, UNAVAILABLE);
   }
 
-  tick(now: number): void {
-    this.#waiters.tick(now);
-    this.#notes.tick(now);
+  tick(): void {
+    this.#waiters.tick(this.#options.monotonic());
+    this.#notes.tick();
   }
 
   /** Looks into nothing any more, and notes what is not noted yet. */

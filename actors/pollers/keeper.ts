@@ -57,6 +57,9 @@ export interface PursuitOptions {
   readonly bus: Bus;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** Milliseconds since anything, none longer than another: for what is to have passed in truth. `now` leaps where accounts are heard of
+   *  whose time is ahead of it. */
+  readonly monotonic: () => number;
   /** By which deadlines of messages are set, ours and those to us; `now` may be ahead of it or behind. */
   readonly deadlineClock: () => number;
   /** False: another process may have the partition by now, or this one is to let go of it. */

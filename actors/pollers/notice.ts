@@ -46,7 +46,7 @@ export function neverAccepted(watched: Watched, reason: string, { submitsTold }:
 }
 
 /** Its provider said that it had it. To send it again could pay twice: a person looks, and it is asked on. Null: it was told, or that
- *  its provider does not know it says nothing yet. */
+ *  its provider does not know it says nothing yet. `now`: monotonic. */
 export function providerForgot(watched: Watched, now: number): Notice | null {
   const wasTold = watched.alarmed;
   watched.alarmed = now >= watched.graceUntil;

@@ -20,6 +20,8 @@ export interface PollerGroupOptions {
   readonly rails: readonly Rail[];
   readonly routes: Policy['routes'];
   readonly clock: Clock;
+  /** Milliseconds since anything, none longer than another. */
+  readonly monotonic: () => number;
   /** By which deadlines of messages are set, on the bus. */
   readonly deadlineClock: () => number;
   readonly random: Random;
@@ -64,7 +66,7 @@ export class PollerGroup {
 
   /** Serves a partition from now on; resolves when everything in flight in it is known. */
   start(partition: number, served: Served = {}): Promise<void> {
-    const { bus, feed, routes, clock, deadlineClock, random, onNotice } = this.#options;
+    const { bus, feed, routes, clock, monotonic, deadlineClock, random, onNotice } = this.#options;
     const poller = new PollerPartition({
       partition,
       bus,
@@ -72,6 +74,7 @@ export class PollerGroup {
       lanes: this.#lanes,
       routes,
       now: served.now ?? (() => clock.now()),
+      monotonic,
       deadlineClock,
       holds: served.holds ?? (() => true),
       random,

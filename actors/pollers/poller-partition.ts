@@ -135,7 +135,7 @@ export class PollerPartition implements Keeper {
     const now = this.#options.now();
     this.#reader.tick(now);
     this.#pursuit.tick(now);
-    this.callbacks.tick(now);
+    this.callbacks.tick();
     if (this.#leftOut.size === 0 || this.#stopping || this.#scanning !== null) return;
     const withRoom = [...this.#leftOut].filter((port) => this.#hasRoomAgain(port));
     if (withRoom.length > 0) void this.#lookFor(withRoom);

@@ -130,14 +130,14 @@ export class Pursuit implements Caller {
 
   /** It was in flight before this process knew of it: unless it was certainly not sent, enquire first. */
   resume(watched: Watched): void {
-    const { now, random, timings } = this.#options;
+    const { now, monotonic, random, timings } = this.#options;
     if (watched.unsent) return this.begin(watched);
     watched.next = 'enquire';
     watched.mayHaveArrived();
     if (watched.submitted) {
       this.#waiting.until(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
     } else {
-      watched.graceUntil = now() + graceAfterOtherMs(watched);
+      watched.graceUntil = monotonic() + graceAfterOtherMs(watched);
       this.#call(watched);
     }
     this.#keeper.park(watched);
@@ -317,7 +317,7 @@ export class Pursuit implements Caller {
     if (this.#stopping) return;
     if (!this.#options.holds()) return this.#notOurs(watched);
     if (watched.unsent) {
-      const now = this.#options.now();
+      const now = this.#options.monotonic();
       if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
       if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#waiting.rest(watched);
     }
@@ -333,7 +333,7 @@ export class Pursuit implements Caller {
       case 'begun_by_other':
         // A callback may have come while this was asked: somebody has sent it.
         if (answer.submission === 'again' && !watched.hinted) return this.#toRail(watched);
-        watched.graceUntil = this.#options.now() + graceAfterOtherMs(watched);
+        watched.graceUntil = this.#options.monotonic() + graceAfterOtherMs(watched);
         return this.#enquireAfter(watched, 0);
       case 'revoked':
         this.#tellOperators(sentNoMore(watched));
@@ -359,10 +359,10 @@ export class Pursuit implements Caller {
   }
 
   #submitted(watched: Watched, result: SubmitResult): void {
-    const { now, random, timings } = this.#options;
+    const { monotonic, random, timings } = this.#options;
     watched.submits++;
     this.#recalled.delete(watched);
-    watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
+    watched.graceUntil = monotonic() + watched.port.lane.rail.notFoundGraceMs;
     switch (result.type) {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
@@ -459,12 +459,13 @@ export class Pursuit implements Caller {
   #notFound(watched: Watched, now: number): void {
     const { rail } = watched.port.lane;
     if (watched.submitted && !rail.forgetful) {
-      this.#tellOperators(providerForgot(watched, now));
+      this.#tellOperators(providerForgot(watched, this.#options.monotonic()));
       return this.#unanswered(watched);
     }
     // A callback came meanwhile: it has it by now.
     if (watched.hinted) return this.#waiting.until(watched, now + this.#options.timings.hintGapMs);
-    if (!watched.unsent && now < watched.graceUntil) return this.#waiting.until(watched, watched.graceUntil);
+    const graceMs = watched.graceUntil - this.#options.monotonic();
+    if (!watched.unsent && graceMs > 0) return this.#waiting.until(watched, now + Math.ceil(graceMs));
     watched.hasNotArrived();
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';

@@ -24,7 +24,7 @@ export class Waiters {
   readonly #all = new Set<Waiter>();
   readonly #byId = new Map<string, Set<Waiter>>();
 
-  /** One too many takes the place of the one that has waited longest. `now`: milliseconds since 1970. */
+  /** One too many takes the place of the one that has waited longest. `now`: milliseconds, here and in `tick` since the same. */
   add(id: string, onReply: OnReply, now: number): void {
     for (const first of this.#all) {
       if (this.#all.size < LIMITS.pollerWaitersMax) break;

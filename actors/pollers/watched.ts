@@ -95,7 +95,8 @@ export class Watched implements PendingTransaction {
   /** Its account records that it is submitted before it is, and may yet say that it is not to be. */
   unsent: boolean;
   submits = 0;
-  /** Until then `not_found` says nothing. `unsent`: until then it is not begun while its rail is down; 0: it was not tried. */
+  /** Until then `not_found` says nothing, by `monotonic`. `unsent`: until then it is not begun while its rail is down; 0: it was not
+   *  tried. */
   graceUntil = 0;
 
   // Enquiries: written in pursuit.ts.

@@ -51,6 +51,7 @@ export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
     rails: [...rails.rails.values()],
     routes: rails.routes,
     clock: clockBy(clock),
+    monotonic: () => performance.now(),
     deadlineClock: wallClock,
     random: Math.random,
     onNotice: (notice) => {

@@ -176,6 +176,7 @@ class Service {
       rails: [this.#rail],
       routes: { 'UG:MTN': 'loopback' },
       clock: this.clock,
+      monotonic: () => this.clock.now(),
       deadlineClock: () => this.clock.now(),
       random: () => 0.5,
       onNotice: (notice) => this.notices.push(notice),

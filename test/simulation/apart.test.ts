@@ -115,6 +115,7 @@ class Apart {
       rails: this.#rails,
       routes: POLICY.routes,
       clock,
+      monotonic: () => clock.now(),
       deadlineClock: () => clock.now(),
       random,
       onNotice: () => {},

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { Driven, LOST, paid } from './pollers-driven.ts';
+import { BUSY, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -96,5 +96,31 @@ t.test(
       failureCode: 'expired',
       submitted: true,
     });
+  },
+);
+
+t.test(
+  'what a poller before may yet have said is waited for, though the time of the accounts leaps',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.aheadMs = HOUR;
+    driven.mtn.onSubmit = () => BUSY;
+    const sent = driven.accounts.create(payout());
+    const called = driven.accounts.create(payout());
+    await driven.clock.advance(MINUTE);
+    await driven.crash();
+    driven.mtn.onEnquire = ({ id }) => (id === called.id ? LOST : { type: 'not_found' });
+    driven.hint(called);
+    // From the first one found the new poller knows what time it was then at its account; from this one, what it is.
+    driven.accounts.create(charge({ msisdn: '+256702123456' }));
+    await driven.clock.advance(LIMITS.pollerCommandDeadlineMs - 500);
+    t.strictSame(driven.mtn.submits, []);
+    t.notOk(driven.accounts.commands.some(({ type }) => type === 'NoteCallback'));
+    await driven.clock.advance(3_000);
+    t.strictSame(
+      driven.mtn.submits.map(({ id }) => id),
+      [sent.id],
+    );
+    t.ok(driven.accounts.commands.some(({ type }) => type === 'NoteCallback'));
   },
 );

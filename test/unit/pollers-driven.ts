@@ -400,6 +400,7 @@ export class Driven {
       rails: [this.mtn, this.airtel],
       routes: this.routes,
       clock: this.clock,
+      monotonic: () => this.clock.now(),
       deadlineClock: () => this.clock.now() + (this.#options.deadlinesAheadMs ?? 0),
       random: this.#options.random ?? (() => 0.5),
       ...(this.#options.timings === undefined ? {} : { timings: this.#options.timings }),
