@@ -440,7 +440,8 @@ export const LIMITS = {
   pollerNoteAfterMs: 5_000,
   /** At a start the last look at what expired is made up for if it was due less than this ago: nobody may have been there for a day. */
   pollerMissedLooksMs: 86_400_000,
-  /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
+  /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up; and resolved notes, of which
+   *  the feed may tell late. */
   pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
   pollerDuePerTickMax: 200,

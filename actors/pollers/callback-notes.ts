@@ -44,6 +44,8 @@ export class CallbackNotes {
   readonly #all = new Map<string, Unexplained>();
   /** Those whose account is to be told something later, what is due first comes first. */
   readonly #due = new Map<string, Unexplained>();
+  /** Ids of the last notes that were resolved here, or may have been: of their being made the feed may tell afterwards. */
+  readonly #resolvedHere = new Set<string>();
   #telling = 0;
   /** From then on nothing of what a poller before has sent arrives. */
   readonly #aloneFrom: number;
@@ -61,6 +63,8 @@ export class CallbackNotes {
 
   /** A note was found. False: nobody here asks what it is about. */
   found(id: string, noteId: string): boolean {
+    // It stands for no callback that has come since.
+    if (this.#resolvedHere.has(noteId)) return true;
     const unexplained = this.#all.get(id);
     if (unexplained === undefined) return false;
     if (unexplained.isTelling || unexplained.noteId !== null) return true;
@@ -170,6 +174,7 @@ export class CallbackNotes {
     const noteToResolve = isExplained ? noteId : null;
     // The next poller asks, and resolves it: it may stand for a callback that came there.
     if (noteToResolve !== null && (this.#stopping || !holds())) return this.drop(id);
+    if (noteToResolve !== null) this.#rememberResolved(noteToResolve);
     unexplained.isTelling = true;
     this.#due.delete(id);
     this.#telling++;
@@ -192,6 +197,15 @@ export class CallbackNotes {
       if (noteToResolve === null) this.#noted(unexplained, reply);
       else this.#resolved(unexplained, reply);
     });
+  }
+
+  #rememberResolved(noteId: string): void {
+    this.#resolvedHere.add(noteId);
+    if (this.#resolvedHere.size <= LIMITS.pollerRecentMax) return;
+    for (const oldest of this.#resolvedHere) {
+      this.#resolvedHere.delete(oldest);
+      break;
+    }
   }
 
   #noted(unexplained: Unexplained, reply: Reply): void {

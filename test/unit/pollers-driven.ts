@@ -76,6 +76,8 @@ class DrivenAccounts implements Bus, Feed {
   takesNotes = true;
   /** True: pages of what is in flight end early, and every other one is empty. */
   pagesAreShort = false;
+  /** True: its feed tells nothing; then with the next record. */
+  isFeedSlow = false;
   #pagesTold = 0;
   /** Says what to answer in the account's place; null: let it answer. */
   intercept: (message: Message) => Reply | null = () => null;
@@ -248,7 +250,7 @@ class DrivenAccounts implements Bus, Feed {
   }
 
   #deliver(): void {
-    if (this.#delivering) return;
+    if (this.#delivering || this.isFeedSlow) return;
     this.#delivering = true;
     for (const subscriber of this.#subscribers) {
       while (subscriber.cursor < this.scenario.lines.length) {

@@ -159,6 +159,38 @@ t.test('a note is taken back in the end, whatever becomes of the first tries', a
   }
 });
 
+t.test(
+  'a note that the feed tells of when it is resolved already stands for no later callback',
+  async (t) => {
+    const driven = await new Driven().start();
+    const { accounts, provider, clock, mtn } = driven;
+    await clock.advance(LIMITS.pollerCommandDeadlineMs);
+    const transaction = await settledCharge(driven, 100);
+    mtn.onEnquire = () => LOST;
+    driven.hint(transaction);
+    accounts.isFeedSlow = true;
+    await clock.advance(LIMITS.pollerNoteAfterMs + 1_000);
+    t.strictSame(accounts.notes(), [null]);
+    mtn.onEnquire = (asked) => provider.enquire(asked);
+    await clock.advance(30_000);
+    t.strictSame(accounts.notes(), [ANSWERED]);
+
+    provider.settle(transaction, reversed());
+    mtn.onEnquire = () => LOST;
+    const replies: string[] = [];
+    driven.hint(transaction, (reply) => replies.push(reply.type));
+    accounts.isFeedSlow = false;
+    accounts.create(charge({ msisdn: '+256702123456' }));
+    t.strictSame(replies, []);
+    await clock.advance(LIMITS.pollerNoteAfterMs + 1_000);
+    t.strictSame(replies, ['done']);
+    t.strictSame(accounts.notes(), [ANSWERED, null]);
+    await driven.crash();
+    await clock.advance(MINUTE);
+    t.equal(statusOf(driven, transaction), 'REVERSED');
+  },
+);
+
 t.test('nobody is told of a callback that is noted when its poller stops', async (t) => {
   for (const [afterMs, takesNotes] of [
     [100, true],
