@@ -192,6 +192,7 @@ export class Node implements PartitionHost, Leases {
   readonly #listeners: (() => void)[] = [];
   #inbox: { readonly revision: number; readonly apply: () => void }[] = [];
   #heardAt = 0;
+  heardUpTo = 0;
   /** Of the bucket. */
   #purgedUpTo = 0;
   #whenRead: { readonly last: number; readonly purgedUpTo: number }[] = [];
@@ -210,6 +211,7 @@ export class Node implements PartitionHost, Leases {
     this.rate = rate;
     for (const [key, { value, revision }] of bucket) {
       world.as(this, () => this.#apply(key, value, revision));
+      this.heardUpTo = Math.max(this.heardUpTo, revision);
     }
     this.ownership = new LeaseOwnership({
       table: this,
@@ -317,7 +319,9 @@ export class Node implements PartitionHost, Leases {
     const until = Math.max(this.isCutUntil, this.isDeafUntil);
     if (until > this.#world.now) this.#world.at(until, this, () => this.#hear());
     else {
-      this.#inbox.shift()?.apply();
+      const next = this.#inbox.shift();
+      this.heardUpTo = next?.revision ?? this.heardUpTo;
+      next?.apply();
       this.#markDropped();
     }
   }

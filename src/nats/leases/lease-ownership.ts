@@ -25,7 +25,7 @@ import { assertToken, partitionKey } from '../subjects.ts';
 /** What it needs of the table. */
 export type Leases = Pick<
   LeaseTable,
-  'nodes' | 'leases' | 'wants' | 'lease' | 'isHeld' | 'onAnyChange' | 'write'
+  'nodes' | 'leases' | 'wants' | 'lease' | 'isHeld' | 'onAnyChange' | 'write' | 'heardUpTo'
 >;
 
 export interface LeaseOwnershipOptions {

@@ -145,6 +145,11 @@ export class LeaseTable implements Routes {
     return node === undefined ? Infinity : performance.now() - node.seenAt;
   }
 
+  /** Revision of the last entry that came to this node as to all others; the answer to a write of its own says nothing of others'. */
+  get heardUpTo(): number {
+    return this.#sequence;
+  }
+
   /** Why the last write may not have been taken; null: it was, or somebody else was first. */
   get unanswered(): string | null {
     return this.#unanswered;

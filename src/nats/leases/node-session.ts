@@ -6,7 +6,9 @@
 //     win the compare-and-set on the session against the next renewal: clocks need not agree, only run at about the same
 //     rate (leaseMarginMs). A wall clock that is set forward costs the holder the time to its next renewal, and nothing else.
 //   - A session is said anew only while nobody can have ended it: of its end, too, nothing may be left in a bucket that was purged.
-//   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
+//   - Time in which this node could not renew its own session, or did not hear of that as others do, proves nothing about others: silence
+//     is counted anew. What is written at revision 0 rests on that alone: the bucket may have been purged once more since, and then
+//     the compare-and-set wins against a session, or a lease, that was said again and never heard of here.
 
 import { LIMITS } from '../../limits.ts';
 import type { LeaseTable, NodeEntry } from './lease-table.ts';
@@ -20,6 +22,9 @@ export interface Term {
   readonly untilByWall: number;
 }
 
+/** How late a node may hear, or renew its session, and yet know of the others. */
+const UNHEARD_MS_MAX = LIMITS.leaseRenewMs * 3;
+
 const NO_TERM: Term = { until: 0, untilByWall: 0 };
 
 export function isWithin({ until, untilByWall }: Term): boolean {
@@ -30,7 +35,7 @@ export function isWithin({ until, untilByWall }: Term): boolean {
 export type SessionWords = Omit<NodeEntry, 'session'>;
 
 export interface NodeSessionOptions {
-  readonly table: Pick<LeaseTable, 'nodes' | 'write'>;
+  readonly table: Pick<LeaseTable, 'nodes' | 'write' | 'heardUpTo'>;
   readonly node: string;
   /** As it is now. */
   readonly words: () => SessionWords;
@@ -51,6 +56,8 @@ export class NodeSession {
   /** When another process was last seen to be this node, monotonic milliseconds; -Infinity: never. */
   #rivalAt = -Infinity;
   #healthySince = Infinity;
+  /** The first renewal that went through and was not heard of since; null: all were. */
+  #unheard: { readonly revision: number; readonly sentAt: number } | null = null;
   /** The one under way. */
   #renewal: Promise<void> | null = null;
   #closed = false;
@@ -69,9 +76,11 @@ export class NodeSession {
     return isWithin(this.#term);
   }
 
-  /** What was not heard by the node counts from here, monotonic milliseconds: since then every renewal went through. */
+  /** What was not heard by the node counts from here, monotonic milliseconds: since then every renewal went through, and was heard of.
+   *  Infinity: the last ones are not. */
   get healthySince(): number {
-    return this.#healthySince;
+    this.#noteHeard();
+    return this.#unheardMs() > UNHEARD_MS_MAX ? Infinity : this.#healthySince;
   }
 
   /** As its last renewal has it. */
@@ -139,11 +148,13 @@ export class NodeSession {
   /** Ends the sessions of nodes that were silent for too long. */
   async endSilent(): Promise<void> {
     const { table, node, onProblem } = this.#options;
+    // Also where nothing comes of it: how late this node hears is seen when it has heard.
+    const { healthySince } = this;
     const now = performance.now();
     if (!this.isValid || now - this.#renewedAt > LIMITS.leaseRenewMs * 2) return;
     for (const [name, seen] of table.nodes) {
       if (name === node || seen.value.state === 'dead') continue;
-      if (now - Math.max(seen.seenAt, this.#healthySince) <= LIMITS.leaseMs) continue;
+      if (now - Math.max(seen.seenAt, healthySince) <= LIMITS.leaseMs) continue;
       const ended = await table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
       // Refused: it was renewed, and this node hears late.
       if (ended !== true) continue;
@@ -166,11 +177,32 @@ export class NodeSession {
 
   #renewed(sentAt: number, sentAtByWall: number): void {
     const gapMs = sentAt - this.#renewedAt;
-    if (gapMs > LIMITS.leaseRenewMs * 3) this.#healthySince = performance.now();
+    if (gapMs > UNHEARD_MS_MAX) this.#healthySince = performance.now();
+    this.#noteWritten(sentAt);
     this.#isInUse = true;
     this.#renewedAt = sentAt;
     const validMs = LIMITS.leaseMs - LIMITS.leaseMarginMs;
     this.#term = { until: sentAt + validMs, untilByWall: sentAtByWall + validMs };
+  }
+
+  #noteWritten(sentAt: number): void {
+    const { table, node } = this.#options;
+    const revision = table.nodes.get(node)?.revision ?? 0;
+    this.#noteHeard();
+    // Of another bucket, whose revisions begin anew: of the one before nothing more is heard.
+    const isAnother = this.#unheard !== null && revision < this.#unheard.revision;
+    if (isAnother) this.#healthySince = performance.now();
+    if (this.#unheard === null || isAnother) this.#unheard = { revision, sentAt };
+  }
+
+  #noteHeard(): void {
+    if (this.#unheard === null || this.#options.table.heardUpTo < this.#unheard.revision) return;
+    if (this.#unheardMs() > UNHEARD_MS_MAX) this.#healthySince = performance.now();
+    this.#unheard = null;
+  }
+
+  #unheardMs(): number {
+    return this.#unheard === null ? 0 : performance.now() - this.#unheard.sentAt;
   }
 
   async #beginAnew(): Promise<void> {

@@ -13,6 +13,10 @@ class SlowTable {
   readonly #waiting: (() => void)[] = [];
   isSlow = false;
 
+  get heardUpTo(): number {
+    return Math.max(0, ...[...this.nodes.values()].map(({ revision }) => revision));
+  }
+
   get isAsked(): boolean {
     return this.#waiting.length > 0;
   }
