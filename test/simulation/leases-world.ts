@@ -146,10 +146,18 @@ export class World {
     for (const node of this.nodes) node.forgetUnheard(this.#revision);
   }
 
+  #noteFreed(key: string, value: Entry): void {
+    if (!key.startsWith('lease.') || (value as LeaseEntry).node !== null) return;
+    for (const name of this.holders(Number(key.slice(key.lastIndexOf('.') + 1)))) {
+      this.wrong.push(`${this.now}: ${key} is free, and ${name} holds it`);
+    }
+  }
+
   /** The bucket's answer; false: another revision stands there. */
   put(key: string, value: Entry, revision: number): number | false {
     if ((this.#bucket.get(key)?.revision ?? 0) !== revision) return false;
     this.#bucket.set(key, { value, revision: ++this.#revision });
+    this.#noteFreed(key, value);
     if (!key.startsWith('node.')) this.moves++;
     for (const node of this.nodes) node.tell(key, value, this.#revision);
     return this.#revision;
@@ -169,6 +177,8 @@ export class Node implements PartitionHost, Leases {
   isCutUntil = 0;
   /** What it writes is taken, and it hears of nothing. */
   isDeafUntil = 0;
+  /** What it writes of leases is lost. */
+  losesLeasesUntil = 0;
   readonly problems: string[] = [];
   /** What it prepares is not there before. */
   preparesUntil = 0;
@@ -259,7 +269,8 @@ export class Node implements PartitionHost, Leases {
     const world = this.#world;
     return new Promise((resolve) => {
       this.after(LIMITS.streamAckMs, () => resolve(null));
-      if (this.isCutUntil > world.now) return;
+      const isLost = key.startsWith('lease.') && this.losesLeasesUntil > world.now;
+      if (this.isCutUntil > world.now || isLost) return;
       world.at(world.now + world.delay(this), null, () => {
         const stored = world.put(key, value, revision);
         if (this.isCutUntil > world.now || (world.random() < 0.02 && !world.isCalm)) return;

@@ -130,6 +130,32 @@ async function clears(t: Test, world: World, seed: number): Promise<void> {
   t.strictSame([wrong.slice(0, 3), held], [[], due], `SEED=${seed}`);
 }
 
+t.test('what was claimed when its holder did not say it again is not freed by that one later', async (t) => {
+  for (let afterMs = 0; afterMs < LIMITS.leaseRenewMs; afterMs += 50) {
+    const world = new World(randomFrom(SEED));
+    world.isCalm = true;
+    const [a, b] = [world.join('a'), world.join('b')];
+    await world.until(10_000);
+    const ofA = [...a.serving];
+    t.ok(ofA.length > 0);
+    a.isGone = true;
+    await world.until(20_000);
+    const again = world.join('a');
+    again.preparesUntil = 30_500;
+    await world.until(30_000);
+    t.equal(b.ownership.heldCount, PARTITIONS);
+    world.purge();
+    b.losesLeasesUntil = 33_000;
+    await world.until(30_600);
+    b.isDeafUntil = 40_000;
+    await world.until(34_500 + afterMs);
+    t.strictSame(again.serving, new Set(ofA), 'they were free');
+    world.purge();
+    await world.until(50_000);
+    t.strictSame([world.wrong, again.serving], [[], new Set(ofA)]);
+  }
+});
+
 t.test('a session is said to be ended by the node that ended it, and once', async (t) => {
   const world = new World(randomFrom(SEED));
   const [a, b] = [world.join('a'), world.join('b')];

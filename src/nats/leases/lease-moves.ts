@@ -226,11 +226,13 @@ export class LeaseMoves {
     }
   }
 
-  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session. */
-  async giveBack({ group, partition }: Place): Promise<void> {
+  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session. Of one that was dropped and
+   *  has lapsed nothing is said: another may have claimed it, whose claim was dropped, too, and was not heard of here. */
+  async giveBack(place: Place): Promise<void> {
     const { table, session } = this.#options;
+    const { group, partition } = place;
     const lease = table.lease(group, partition);
-    if (lease === undefined || lease.value.session !== session.id) return;
+    if (lease === undefined || lease.value.session !== session.id || hasLapsed(place)) return;
     const entry = { ...lease.value, node: null, session: null };
     for (let attempt = 0; attempt < 3; attempt++) {
       const written = await table.write(leaseKey(group, partition), entry, lease.revision);

@@ -352,7 +352,7 @@ export class LeaseOwnership implements Ownership {
   /** Another node should have it. */
   #lookAtOthers(place: Place, lease: Seen<LeaseEntry> | undefined, isNext: boolean): void {
     if (place.stage === 'wanted') place.stage = 'free';
-    if (place.stage === 'free' && lease !== undefined && this.#isOurs(lease)) {
+    if (place.stage === 'free' && lease !== undefined && this.#isOurs(lease) && !hasLapsed(place)) {
       void this.#moves.returnLease(place);
     } else {
       this.#keepWarm(place, isNext);
