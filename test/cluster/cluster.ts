@@ -10,6 +10,7 @@ import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
@@ -160,6 +161,19 @@ export class Cluster {
   async ownsAll(name: string): Promise<boolean> {
     const owners = (await this.partitions()).filter(({ group }) => group === 'accounts');
     return owners.every(({ node }) => node === name);
+  }
+
+  async ownsSome(name: string): Promise<boolean> {
+    const all = await this.partitions();
+    return all.some(({ group, node }) => group === 'accounts' && node === name);
+  }
+
+  /** Adds a ledger; resolves when it owns partitions. */
+  async addOwner(name: string, environment: Readonly<Record<string, string>> = {}): Promise<NodeProcess> {
+    const node = await this.add(name, 'ledger', environment);
+    await untilReady([node]);
+    await waitFor(`${name} owns partitions`, 60_000, () => this.ownsSome(name));
+    return node;
   }
 
   /** Findings of the checker: callers' journal against the service, then the logs of all ledgers, or of these nodes, against each
