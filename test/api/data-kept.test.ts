@@ -34,15 +34,19 @@ const ONE = { PARTITIONS: '1' };
 const OTHER_KEY = { ...ONE, MASTER_KEY: 'ab'.repeat(32) };
 const PLACES = ['accounts', 'webhooks', 'platform'] as const;
 
-/** A stopped service's, in which a merchant has done something. */
-async function used(t: Test): Promise<string> {
-  const directory = temporaryDirectory(t);
-  const dataDir = join(directory, 'data');
-  const service = await startService(ONE, dataDir);
+/** Of a service that a merchant has done something with, and that has stopped: each test has a copy. */
+const STOPPED = join(temporaryDirectory(t), 'data');
+{
+  const service = await startService(ONE, STOPPED);
   const merchant = await openMerchant(service);
   const { id } = (await merchant.post('/v1/charges', bodyOf())).body;
   await merchant.finished(`/v1/charges/${id}`);
   await service.stop();
+}
+
+function used(t: Test): string {
+  const dataDir = join(temporaryDirectory(t), 'data');
+  cpSync(STOPPED, dataDir, { recursive: true });
   return dataDir;
 }
 
@@ -64,7 +68,7 @@ async function readiness(
 }
 
 t.test('what was made with a data directory is not made a second time beside its log', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   for (const file of ['daftari.json', 'master.key']) {
     const path = join(dataDir, file);
     const kept = readFileSync(path);
@@ -88,7 +92,7 @@ t.test('what was made with a data directory is not made a second time beside its
 t.test(
   'what a simulator has paid in no provider pays out, nor does a simulator say that real money moved',
   async (t) => {
-    const dataDir = await used(t);
+    const dataDir = used(t);
     const rails = join(dataDir, '..', 'rails.json');
     const routes = [mtnRoute('http://127.0.0.1:1', { env: 'PATH' })];
     writeFileSync(rails, JSON.stringify({ routes }));
@@ -112,7 +116,7 @@ t.test(
 );
 
 t.test('half of a log, of a restore that did not end, is not served', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const [backup, half] = [join(dataDir, '..', 'backup'), join(dataDir, '..', 'half')];
   const run = (...args: string[]) => runTool(walTools, ...args);
   t.equal((await run('backup', '--data', dataDir, '--to', backup)).status, 0);
@@ -137,7 +141,7 @@ async function copyGroup(group: string, from: string, to: string): Promise<void>
 }
 
 t.test('a partition that is not in a log with records is begun on purpose alone', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const at = (name: string): string => join(dataDir, '..', name);
   const [part, empty, begun] = [at('part'), at('empty'), at('begun')];
   await readiness(empty, { ...ONE, DEMO: 'false' });
@@ -191,7 +195,7 @@ t.test('what says fewer partitions than the log has is not its own', async (t) =
 });
 
 t.test('views that a trimmed log cannot make anew are not dropped', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const archive = join(dataDir, '..', 'archive');
   const run = (...args: string[]) => runTool(walTools, ...args);
   t.equal((await run('archive', '--data', dataDir, '--to', archive, '--before', '2999-01-01')).status, 0);
@@ -214,7 +218,7 @@ t.test('views that a trimmed log cannot make anew are not dropped', async (t) =>
 });
 
 t.test('webhooks that have read more of a log than there is are not served', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   await putRow(dataDir, 'webhooks', { table: 'cursor', key: 'upstream', value: '4000' });
   const [status, text] = await readiness(dataDir);
   t.equal(status, 503);
@@ -241,7 +245,7 @@ function sayKey(dataDir: string) {
 t.test(
   'with another master key nothing is started, until a person says that the first is lost',
   async (t) => {
-    const dataDir = await used(t);
+    const dataDir = used(t);
     const key = join(dataDir, 'master.key');
     const kept = readFileSync(key);
     await t.rejects(startService(OTHER_KEY, dataDir), /MASTER_KEY.* is not the key .* sealed with/);
@@ -277,7 +281,7 @@ t.test(
 t.test(
   'a data directory of before its key was noted says which one is its own, when that is proven',
   async (t) => {
-    const dataDir = await used(t);
+    const dataDir = used(t);
     const say = sayKey(dataDir);
     const own = say.said();
     say(undefined);
@@ -298,7 +302,7 @@ t.test(
 );
 
 t.test('where apps were connected under two keys, either goes on, says so, and none is noted', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const say = sayKey(dataDir);
   say(undefined);
   await readiness(dataDir);
@@ -334,7 +338,7 @@ t.test(
 );
 
 t.test('beside what was kept of a directory no log is begun anew where its restore has failed', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const [to, unmounted] = [join(dataDir, '..', 'to'), join(dataDir, '..', 'unmounted')];
   t.match(await runTool(walTools, 'restore', '--from', unmounted, '--to', to), {
     status: 2,
@@ -373,7 +377,7 @@ function forgetWriter(dataDir: string): string {
 t.test(
   'a log is not written beside the service of another container, whose process is not seen',
   async (t) => {
-    const dataDir = await used(t);
+    const dataDir = used(t);
     const archive = join(dataDir, '..', 'archive');
     const wal = walOn(dataDir);
     t.hasStrict(await wal('archive', '--to', archive, '--before', '2999-01-01'), { status: 0 });
@@ -390,7 +394,7 @@ t.test(
 );
 
 t.test('however long its path is', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const archive = join(dataDir, '..', 'archive');
   // As a volume is seen on the machine of its container.
   const volume = join(dataDir, '..', 'v'.repeat(120));
@@ -405,7 +409,7 @@ t.test('however long its path is', async (t) => {
 });
 
 t.test('nor does a service start beside a tool of another container that writes the log', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   await whileStopped(dataDir, async () => {
     await t.rejects(startService(ONE, dataDir), /is in use by another process/);
   });
@@ -413,7 +417,7 @@ t.test('nor does a service start beside a tool of another container that writes 
 });
 
 t.test('a directory of a later version is not started, and no tool says what its records mean', async (t) => {
-  const dataDir = await used(t);
+  const dataDir = used(t);
   const file = join(dataDir, 'daftari.json');
   const kept = JSON.parse(readFileSync(file, 'utf8')) as object;
   const { newest } = RECORD_FORMATS;
