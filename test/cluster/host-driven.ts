@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
+import type { GroupName } from '../../src/bus/bus.ts';
 import type { Replication } from '../../src/config.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/leases/lease-table.ts';
@@ -45,6 +46,28 @@ export interface HostServers {
   readonly publisher: StreamPublisher;
   /** Of the directory's log. `said`: of each lease besides that it is ours. */
   readonly startHost: (said?: Partial<LeaseEntry>, unprovenOn?: string | null, writing?: Writing) => Hosting;
+}
+
+/** Tries on where NATS has not answered in time, as an owner does: a machine that stood still for some seconds is no finding. */
+class PatientHost extends ClusterHost {
+  override prepare(group: GroupName, partition: number): Promise<void> {
+    return this.#untilAnswered(group, partition, () => super.prepare(group, partition));
+  }
+
+  override acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
+    return this.#untilAnswered(group, partition, () => super.acquire(group, partition, epoch));
+  }
+
+  async #untilAnswered(group: GroupName, partition: number, act: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await act();
+      } catch (error) {
+        if ((error as { readonly code?: unknown }).code !== 'TIMEOUT') throw error;
+        await this.lose(group, partition);
+      }
+    }
+  }
 }
 
 /** Until `t` ends; fails it when a host is fenced that does not expect it. */
@@ -96,7 +119,7 @@ export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Prom
       onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
       onFenced,
     });
-    const host = new ClusterHost({ server, logs, pollers: null, log, holds, onServing: () => {} });
+    const host = new PatientHost({ server, logs, pollers: null, log, holds, onServing: () => {} });
     const stop = async (): Promise<void> => {
       await host.close();
       await storage.close();
