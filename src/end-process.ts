@@ -1,6 +1,5 @@
-// The end of a process that must not wait for its threads. `process.exit` waits for them: a thread whose disk does not answer, or one of
-// lmdb-js that waits for the rest of a batch of a thread that was just stopped, would keep the process there for ever, with its port open
-// and nobody behind it.
+// The end of a process that must not wait for its threads. `process.exit` waits for them: a thread whose disk does not answer
+// would keep the process there for ever, with its port open and nobody behind it.
 
 import { closeSync, fstatSync, readdirSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -185,6 +185,8 @@ function commonOptions(readOnly: boolean) {
     eventTurnBatching: false,
     // See `written`.
     txnStartThreshold: 1,
+    // Not before a batch is whole: the thread that writes would follow it while it is made, and be woken for each of its rows.
+    batchStartThreshold: Infinity,
     maxReaders: WAL_LIMITS.readersMax,
     maxDbs: 1,
   } as const;

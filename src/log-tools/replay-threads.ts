@@ -72,7 +72,7 @@ class ReplayThread {
     return promise;
   }
 
-  /** What it is at is given up, once what it writes has ended: a thread that is stopped as it writes would keep the process. */
+  /** What it is at is given up, once what it writes has ended. */
   async end(): Promise<void> {
     this.#tell({ type: 'end' });
     await this.#exited;
