@@ -88,7 +88,8 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
   if (failure !== undefined && !isOfCluster) throw failure.error;
   const faults = failures.map(({ error, ...name }) => ({ ...name, problem: natsProblem(error) }));
   // Asked last: a format is raised before any record of it is written.
-  const records = segments.length === 0 ? null : await formatReached(link);
+  const isAsked = segments.length > 0 && !failures.some(({ error }) => error instanceof NatsError);
+  const records = isAsked ? await formatReached(link) : null;
   const { sound, report, lines } = await finishArchive(target, beforeMs, segments, faults, records);
   return {
     sound: sound && lost.length === 0,

@@ -27,6 +27,7 @@ import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
+import { hasStream } from './streams.ts';
 import {
   CLUSTER_STREAM,
   CLUSTER_SUBJECT_PREFIX,
@@ -162,8 +163,9 @@ export type RaisedFormat =
   /** Nobody lives whom one could ask. */
   | { readonly type: 'no_nodes' };
 
-/** The newest format that the cluster's records may have by now. */
-export async function formatReached(link: NatsLink): Promise<number> {
+/** The newest format that the cluster's records may have by now; null: nothing says it, where its streams but those of the logs are lost. */
+export async function formatReached(link: NatsLink): Promise<number | null> {
+  if (!(await hasStream(link.manager, CLUSTER_STREAM))) return null;
   return (await raisedFormat(link))?.format ?? firstFormatOf(link);
 }
 

@@ -146,18 +146,21 @@ export class World {
     for (const node of this.nodes) node.forgetUnheard(this.#revision);
   }
 
-  #noteFreed(key: string, value: Entry): void {
+  #noteFreed(key: string, value: Entry, before: Entry | undefined): void {
     if (!key.startsWith('lease.') || (value as LeaseEntry).node !== null) return;
     for (const name of this.holders(Number(key.slice(key.lastIndexOf('.') + 1)))) {
+      // It stands as another's, who may give it away: the holder has lost it, and is about to hear of that.
+      if (before !== undefined && (before as LeaseEntry).node !== name) continue;
       this.wrong.push(`${this.now}: ${key} is free, and ${name} holds it`);
     }
   }
 
   /** The bucket's answer; false: another revision stands there. */
   put(key: string, value: Entry, revision: number): number | false {
-    if ((this.#bucket.get(key)?.revision ?? 0) !== revision) return false;
+    const before = this.#bucket.get(key);
+    if ((before?.revision ?? 0) !== revision) return false;
     this.#bucket.set(key, { value, revision: ++this.#revision });
-    this.#noteFreed(key, value);
+    this.#noteFreed(key, value, before?.value);
     if (!key.startsWith('node.')) this.moves++;
     for (const node of this.nodes) node.tell(key, value, this.#revision);
     return this.#revision;
