@@ -9,6 +9,7 @@ import type { Reply } from '../../src/bus/bus.ts';
 import type { NoteCallback, NotedCallback, ResolveReconciliation } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { messageDeadline, type PursuitOptions } from './keeper.ts';
+import { keepRecent } from './recent.ts';
 import type { Verdict } from './verdict.ts';
 
 interface Unexplained {
@@ -174,7 +175,10 @@ export class CallbackNotes {
     const noteToResolve = isExplained ? noteId : null;
     // The next poller asks, and resolves it: it may stand for a callback that came there.
     if (noteToResolve !== null && (this.#stopping || !holds())) return this.drop(id);
-    if (noteToResolve !== null) this.#rememberResolved(noteToResolve);
+    if (noteToResolve !== null) {
+      this.#resolvedHere.add(noteToResolve);
+      keepRecent(this.#resolvedHere);
+    }
     unexplained.isTelling = true;
     this.#due.delete(id);
     this.#telling++;
@@ -197,15 +201,6 @@ export class CallbackNotes {
       if (noteToResolve === null) this.#noted(unexplained, reply);
       else this.#resolved(unexplained, reply);
     });
-  }
-
-  #rememberResolved(noteId: string): void {
-    this.#resolvedHere.add(noteId);
-    if (this.#resolvedHere.size <= LIMITS.pollerRecentMax) return;
-    for (const oldest of this.#resolvedHere) {
-      this.#resolvedHere.delete(oldest);
-      break;
-    }
   }
 
   #noted(unexplained: Unexplained, reply: Reply): void {

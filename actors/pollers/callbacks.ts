@@ -15,6 +15,7 @@ import { CallbackNotes } from './callback-notes.ts';
 import type { Followed } from './followed.ts';
 import { type CallbackKeeper, type LeftCallback, messageDeadline, type PursuitOptions } from './keeper.ts';
 import type { Pursuit } from './pursuit.ts';
+import { keepRecent } from './recent.ts';
 import type { Verdict } from './verdict.ts';
 import { DONE, Waiters } from './waiters.ts';
 import type { Watched } from './watched.ts';
@@ -114,11 +115,7 @@ export class Callbacks implements CallbackKeeper {
   /** It has ended. */
   remember(watched: Watched): void {
     this.#recent.set(watched.id, watched);
-    if (this.#recent.size <= LIMITS.pollerRecentMax) return;
-    for (const oldest of this.#recent.keys()) {
-      this.#recent.delete(oldest);
-      break;
-    }
+    keepRecent(this.#recent);
   }
 
   /** It is followed no more. */
