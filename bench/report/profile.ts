@@ -24,7 +24,7 @@ export interface StageTime {
 const STAGES: readonly (readonly [RegExp, string])[] = [
   [/\/src\/http\//, 'http: read, validate, answer'],
   [/\/src\/(?:bus|nats)\//, 'bus'],
-  [/\/src\/domain\/event-codec/, 'encode and decode records'],
+  [/\/src\/domain\/(?:event-codec|render\/json-text)/, 'encode and decode records'],
   [/\/src\/domain\/render/, 'render bodies'],
   [/\/src\/domain\/evolve/, 'evolve'],
   [/\/src\/domain\//, 'decide'],
