@@ -15,6 +15,8 @@ import { type Fault, faultFrom } from '../../wal/tools/verify.ts';
 import type { Batch, PartitionName, ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 
+export const SCRATCH_PREFIX = 'daftari-replay-';
+
 export class Rebuild {
   readonly views: ViewStore;
   readonly #log: LogReader;
@@ -27,17 +29,10 @@ export class Rebuild {
   #records = 0;
   #bytes = 0;
 
-  /** `scratch`: where its views may grow to the size of the real ones; null: the system's temporary directory. */
-  constructor(log: LogReader, scratch: string | null, progress: Pick<Progress, 'add'>) {
+  constructor(log: LogReader, views: ViewStore, progress: Pick<Progress, 'add'>) {
     this.#log = log;
     this.#progress = progress;
-    const directory = mkdtempSync(join(scratch ?? tmpdir(), 'daftari-replay-'));
-    try {
-      this.views = ViewStore.open({ directory, temporary: true });
-    } finally {
-      // Open files need no name. However this process ends, by Ctrl-C or worse, nothing of them is left behind.
-      rmSync(directory, { recursive: true });
-    }
+    this.views = views;
     const watched = groups.map((group) => ({
       ...group,
       decode: (line: string) => {
@@ -49,6 +44,17 @@ export class Rebuild {
     const read = (group: string, partition: number, after: ViewPosition): Iterable<Batch> =>
       this.#read(group, partition, after);
     this.#checkpointer = new Checkpointer(watched, { read }, unhurried(this.views));
+  }
+
+  /** `scratch`: where its views may grow to the size of the real ones; null: the system's temporary directory. */
+  static inScratch(log: LogReader, scratch: string | null, progress: Pick<Progress, 'add'>): Rebuild {
+    const directory = mkdtempSync(join(scratch ?? tmpdir(), SCRATCH_PREFIX));
+    try {
+      return new Rebuild(log, ViewStore.open({ directory, temporary: true }), progress);
+    } finally {
+      // Open files need no name. However this process ends, by Ctrl-C or worse, nothing of them is left behind.
+      rmSync(directory, { recursive: true });
+    }
   }
 
   /** Records applied so far. */

@@ -5,12 +5,15 @@ import { LogUnsearchable } from '../../wal/log-reader.ts';
 import { asError } from '../../wal/thrown.ts';
 import type { PartitionReplayed, Task } from './replay-partition.ts';
 
-export interface ReplayThreadData {
+export interface ReplayReading {
   /** Open in the process already: its threads share what LMDB knows. */
   readonly directory: string;
-  /** Null: the system's temporary directory. */
-  readonly scratch: string | null;
   readonly readsViews: boolean;
+}
+
+export interface ReplayThreadData extends ReplayReading {
+  /** For what it builds; nobody else's. */
+  readonly scratch: string;
 }
 
 export type ToReplayThread =
@@ -19,6 +22,8 @@ export type ToReplayThread =
   | { readonly type: 'end' };
 
 export type FromReplayThread =
+  /** All its files are open: they need no name any more. */
+  | { readonly type: 'opened' }
   | { readonly type: 'applied'; readonly batches: number; readonly bytes: number }
   | { readonly type: 'replayed'; readonly replayed: PartitionReplayed }
   | { readonly type: 'failed'; readonly failure: Failure };

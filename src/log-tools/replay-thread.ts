@@ -25,13 +25,15 @@ let toldAtMs = 0;
 restBesideOthers();
 const log = LogReader.openReader({ directory });
 const views = readsViews ? ViewStore.open({ directory, readOnly: true }) : null;
-const rebuild = new Rebuild(log, scratch, { add: onApplied });
+const built = ViewStore.open({ directory: scratch, temporary: true });
+const rebuild = new Rebuild(log, built, { add: onApplied });
 
 port.on('message', (message: ToReplayThread) => {
   if (message.type === 'replay') void replay(message);
   else if (isBusy) isEnding = true;
   else void close();
 });
+tell({ type: 'opened' });
 
 async function replay(task: Task): Promise<void> {
   isBusy = true;

@@ -77,10 +77,11 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   );
   const threads = threadsFor(tasks);
   if (threads > 1) {
-    const thread = { directory: input.directory, scratch, readsViews: verify };
-    return allResult(together(await replayByThreads(tasks, threads, thread, progress), startedMs), verify);
+    const reading = { directory: input.directory, readsViews: verify };
+    const partitions = await replayByThreads(tasks, threads, reading, scratch, progress);
+    return allResult(together(partitions, startedMs), verify);
   }
-  const rebuild = new Rebuild(data.log, scratch, progress);
+  const rebuild = Rebuild.inScratch(data.log, scratch, progress);
   try {
     const partitions: PartitionReplayed[] = [];
     for (const task of tasks) partitions.push(await replayPartition(data, rebuild, task));

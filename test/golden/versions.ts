@@ -37,7 +37,7 @@ export async function withRebuilt(
   read: (views: Rebuild['views'], names: readonly PartitionName[]) => void,
 ): Promise<void> {
   const log = LogReader.openReader({ directory });
-  const rebuild = new Rebuild(log, null, quiet);
+  const rebuild = Rebuild.inScratch(log, null, quiet);
   try {
     const names = log.partitionNames();
     for (const { group, partition } of names) {

@@ -50,7 +50,7 @@ t.test('what is rebuilt of a log that is rewritten under it is one history of it
       turns,
       () =>
         untilUnchanged(async () => {
-          const rebuild = new Rebuild(reader, null, quiet);
+          const rebuild = Rebuild.inScratch(reader, null, quiet);
           try {
             reader.refresh();
             const fault = await rebuild.advance(PLACE, reader.tip(group, partition).sequence);
@@ -84,7 +84,7 @@ t.test('a checkpoint that is removed before what it was made from is no fault', 
   const views = ViewStore.open({ directory });
   t.teardown(() => Promise.all([views.close(), log.close()]));
   for (let turns = 0; turns < TURNS; turns += 1) {
-    const rebuilding = new Rebuild(log, null, quiet);
+    const rebuilding = Rebuild.inScratch(log, null, quiet);
     log.refresh();
     const tip = log.tip(group, partition);
     t.equal(await rebuilding.advance(PLACE, tip.sequence), null);

@@ -80,11 +80,11 @@ for (const verify of [false, true]) {
         batches += more;
         bytes += moreBytes;
       };
-      const data = { directory, scratch: null, readsViews: verify };
-      const byThreads = await replayByThreads(tasks, THREADS, data, { add });
+      const reading = { directory, readsViews: verify };
+      const byThreads = await replayByThreads(tasks, THREADS, reading, null, { add });
 
       let batchesInTurn = 0;
-      const rebuild = new Rebuild(log, null, { add: (more) => void (batchesInTurn += more) });
+      const rebuild = Rebuild.inScratch(log, null, { add: (more) => void (batchesInTurn += more) });
       const inTurn = [];
       for (const task of tasks) inTurn.push(await replayPartition({ log, views }, rebuild, task));
       t.strictSame(byThreads, inTurn);
@@ -107,21 +107,21 @@ t.test('where one fails the others end, too', async (t) => {
   process.on('worker', onWorker);
   t.teardown(() => process.off('worker', onWorker));
   const beyond = taskOf(2, false, { sequence: 10 * COMMIT });
-  const data = { directory, scratch: null, readsViews: false };
-  await t.rejects(replayByThreads([taskOf(LONGEST, false), beyond], THREADS, data, quiet), {
+  const reading = { directory, readsViews: false };
+  await t.rejects(replayByThreads([taskOf(LONGEST, false), beyond], THREADS, reading, null, quiet), {
     message: /accounts\/2 ends at sequence/,
   });
   t.strictSame(ended, [0, 0]);
 
   const nowhere = join(root, 'nowhere');
-  await t.rejects(replayByThreads([beyond], THREADS, { ...data, scratch: nowhere }, quiet), {
+  await t.rejects(replayByThreads([beyond], THREADS, reading, nowhere, quiet), {
     message: /ENOENT.*nowhere/,
   });
 });
 
 t.test('a thread gives up what it is at when it is told to end', async (t) => {
   const worker = new Worker(new URL('../../src/log-tools/replay-thread.ts', import.meta.url), {
-    workerData: { directory, scratch: null, readsViews: false } satisfies ReplayThreadData,
+    workerData: { directory, scratch: join(root, 'built'), readsViews: false } satisfies ReplayThreadData,
   });
   const told: FromReplayThread[] = [];
   worker.on('message', (message: FromReplayThread) => void told.push(message));
@@ -129,8 +129,11 @@ t.test('a thread gives up what it is at when it is told to end', async (t) => {
   worker.postMessage({ type: 'replay', ...taskOf(LONGEST, false) } satisfies ToReplayThread);
   worker.postMessage({ type: 'end' } satisfies ToReplayThread);
   t.strictSame(await once(worker, 'exit'), [0]);
-  t.match(told, [{ type: 'failed', failure: { error: { message: 'the replay has ended' } } }]);
-  t.equal(told.length, 1);
+  t.match(told, [
+    { type: 'opened' },
+    { type: 'failed', failure: { error: { message: 'the replay has ended' } } },
+  ]);
+  t.equal(told.length, 2);
 });
 
 t.test('an error keeps on its way what it is told by', (t) => {

@@ -13,8 +13,12 @@ export function watchTemporaries(by: typeof watcher): void {
 
 const interrupts = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-export async function withTemporary<T>(prefix: string, use: (path: string) => Promise<T>): Promise<T> {
-  const path = mkdtempSync(join(tmpdir(), prefix));
+export async function withTemporary<T>(
+  prefix: string,
+  use: (path: string) => Promise<T>,
+  parent: string = tmpdir(),
+): Promise<T> {
+  const path = mkdtempSync(join(parent, prefix));
   watcher(path);
   const remove = (): void => rmSync(path, { recursive: true, force: true });
   const unhear = (): void => interrupts.forEach((each) => void process.off(each, end));
