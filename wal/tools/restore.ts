@@ -238,9 +238,14 @@ function cut(
   return encodeBatch({ ...batch, records, recordsBytes, previousHash: previous.hash });
 }
 
-/** What is asked of a partition or a sequence that the backup does not have is refused: the whole would be restored. */
+/** What is asked of a partition, a sequence or a time that the backup does not have is refused: more would be restored. */
 function untilOf(values: ToolInput['values'], source: SegmentDirectory): Omit<Until, 'reading'> {
   const timeMs = timeOf(values, 'until') ?? Infinity;
+  for (const name of source.partitions()) {
+    const begun = source.segmentsOf(name)[0]?.start.timeMs ?? 0;
+    if (begun <= timeMs) continue;
+    throw new UsageError(`${nameOf(name)} begins after ${timeText(begun)} in ${source.path}`);
+  }
   const sequence = numberOf(values, 'until-sequence');
   const group = stringOf(values, 'group');
   const partition = numberOf(values, 'partition');

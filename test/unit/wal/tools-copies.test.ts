@@ -570,6 +570,10 @@ t.test('a log that begins late is exported and imported as it is', async (t) => 
     status: 2,
     err: /accounts\/1 begins after sequence 15 in/,
   });
+  t.match(await tool('restore', '--from', copy, '--rehearse', '--until', '2026-01-01T00:00:04Z'), {
+    status: 2,
+    err: /accounts\/0 begins after 2026-01-01T00:00:05.000Z in/,
+  });
   const later = next();
   await write(data, 1, { epoch: 2, atMs: atMs + 60_000 });
   await tool('export', '--data', data, '--to', later);
