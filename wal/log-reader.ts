@@ -312,8 +312,8 @@ export class LogReader {
     // Batch numbers are dense and their last sequences never fall: the first batch that ends at or after `sequence`.
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      if (tipAt(this.batch(group, partition, middle)).sequence >= sequence) high = middle;
-      else low = middle + 1;
+      if (this.#endsBefore(group, partition, middle, sequence)) low = middle + 1;
+      else high = middle;
     }
     if (low === last + 1 && last > start.batch) {
       const tip = tipAt(this.batch(group, partition, last));
@@ -322,6 +322,16 @@ export class LogReader {
       }
     }
     return low;
+  }
+
+  /** False of a damaged one: what lies before it is read, and whoever comes to it is told. */
+  #endsBefore(group: string, partition: number, batch: number, sequence: number): boolean {
+    try {
+      return tipAt(this.batch(group, partition, batch)).sequence < sequence;
+    } catch (error) {
+      if (error instanceof LogCorruption) return false;
+      throw error;
+    }
   }
 }
 

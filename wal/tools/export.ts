@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type BatchPlace, emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { hasLog } from '../lmdb.ts';
-import { LogReader, untilUnchanged } from '../log-reader.ts';
+import { LogReader, NotInLog, untilUnchanged } from '../log-reader.ts';
 import type { RecordsOf, Segment } from './manifest.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import { batchesIn, chosen, partitionOptions, timeText, withOthers, withReader } from './partitions.ts';
@@ -256,9 +256,8 @@ function* linesOf(
   last: number,
 ): Generator<{ batch: Batch; lines: string[] }, void, undefined> {
   const from = Math.max(first, reader.startOf(group, partition).sequence + 1);
-  if (from > reader.tip(group, partition).sequence) return;
-  for (const batch of reader.read(group, partition, { fromSequence: from })) {
-    if (batch.firstSequence > last) return;
+  if (from > last) return;
+  for (const batch of batchesFrom(reader, { group, partition }, from)) {
     const lines: string[] = [];
     batch.records.forEach((record, index) => {
       const sequence = batch.firstSequence + index;
@@ -270,6 +269,21 @@ function* linesOf(
       );
     });
     yield { batch, lines };
+    // What is behind it may be damaged.
+    if (tipAt(batch).sequence >= last) return;
+  }
+}
+
+/** None where the log ends before it. */
+function* batchesFrom(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  sequence: number,
+): Generator<Batch, void, undefined> {
+  try {
+    yield* reader.read(group, partition, { fromSequence: sequence });
+  } catch (error) {
+    if (!(error instanceof NotInLog)) throw error;
   }
 }
 

@@ -1,8 +1,10 @@
-// `export` of a log that has lost its end, or a partition: what there is of it is written, and what is lost is told.
-import { readdirSync } from 'node:fs';
+// `export` of a log that has lost its end, or a partition: what there is of it is written, and what is lost is told. What is whole
+// before damage is had likewise, wherever that lies.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
-import { checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
+import { bytesAt, checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
 /** With the first batches of accounts/1 alone. */
 async function logWithout(...batches: number[]): Promise<string> {
@@ -55,3 +57,29 @@ for (const [lost, at, sequence] of [
     t.equal((await tool('export', '--data', data, '--to', next(), ...alone)).status, 1);
   });
 }
+
+t.test('whichever batch is damaged, what is before it is exported, and shown', async (t) => {
+  const data = next();
+  // An epoch opens with a batch, and each of the others has three records.
+  await write(data, 4);
+  const of = ['--data', data, '--group', 'accounts', '--partition', '1'];
+  for (const batch of [3, 4, 5]) {
+    const database = openLogDatabase({ directory: data });
+    const sound = bytesAt(database, batch);
+    const broken = Buffer.from(sound);
+    broken.writeUInt8(broken.readUInt8(80) ^ 1, 80);
+    await database.put(key(batch), broken);
+    const last = (batch - 2) * 3;
+    const upTo = (sequence: number, to: string, ...format: string[]) =>
+      tool('export', ...of, '--to', to, '--to-sequence', `${sequence}`, ...format);
+    t.match(await upTo(last, next()), { status: 0, err: '' }, `segments before batch ${batch}`);
+    const [to, lines] = [next(), ['--format', 'jsonl']];
+    t.match(await upTo(last, to, ...lines), { status: 0, err: '' }, `lines before batch ${batch}`);
+    t.equal(readFileSync(join(to, 'accounts-1.jsonl'), 'utf8').split('\n').length - 1, last);
+    t.match(await upTo(last + 1, next(), ...lines), { status: 1, err: /log corrupt/ });
+    t.match(await tool('inspect', ...of, '--sequence', '1'), { status: 0, out: /"sequence": 1,/ });
+    t.match(await tool('inspect', ...of, '--sequence', `${last + 1}`), { status: 1, err: /log corrupt/ });
+    await database.put(key(batch), sound);
+    await database.close();
+  }
+});
