@@ -26,6 +26,8 @@ export function lastSequenceAt(log: LogReader, name: PartitionName, atMs: number
   const { group, partition } = name;
   const start = log.startOf(group, partition);
   const number = firstBatchAfter(log, name, atMs);
+  // Of a damaged one it is not known whether it has records of that time, too.
+  firstLineFrom(log, group, partition, number, log.lastBatchNumber(group, partition) + 1);
   // The record looked for is in the last batch that begins in time.
   for (let batch = number - 1; batch > start.batch; batch -= 1) {
     const { records, firstSequence } = log.batch(group, partition, batch);
@@ -43,7 +45,7 @@ export function batchToReadFrom(log: LogReader, name: PartitionName, atMs: numbe
   return Math.max(first, firstBatchAfter(log, name, atMs - 1) - 1);
 }
 
-/** The first batch whose first record is later than `atMs`. */
+/** The first batch whose first record is later than `atMs`, or not known: it is damaged. */
 function firstBatchAfter(log: LogReader, { group, partition }: PartitionName, atMs: number): number {
   let low = log.startOf(group, partition).batch + 1;
   let high = log.lastBatchNumber(group, partition) + 1;
@@ -56,13 +58,31 @@ function firstBatchAfter(log: LogReader, { group, partition }: PartitionName, at
   return low;
 }
 
-/** Time of the first record at or after a batch: some batches only open an epoch. */
+/** Time of the first record at or after a batch. Infinity where that is damaged: what is before it is looked at, and whoever comes to it
+ *  is told. */
 function firstTimeFrom(log: LogReader, group: string, partition: number, batch: number, end: number): number {
+  try {
+    const line = firstLineFrom(log, group, partition, batch, end);
+    return line === undefined ? Infinity : timeOf(group, line);
+  } catch (error) {
+    if (error instanceof LogCorruption) return Infinity;
+    throw error;
+  }
+}
+
+/** The first record at or after a batch: some batches only open an epoch. */
+function firstLineFrom(
+  log: LogReader,
+  group: string,
+  partition: number,
+  batch: number,
+  end: number,
+): string | undefined {
   for (let number = batch; number < end; number += 1) {
     const [line] = log.batch(group, partition, number).records;
-    if (line !== undefined) return timeOf(group, line);
+    if (line !== undefined) return line;
   }
-  return Infinity;
+  return undefined;
 }
 
 function timeOf(group: string, line: string): number {

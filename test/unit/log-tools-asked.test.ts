@@ -3,9 +3,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { proveFiles } from '../../src/damage/files-proof.ts';
+import { encodeRecord } from '../../src/domain/event-codec.ts';
 import { makeId } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { openLogDatabase } from '../../wal/lmdb.ts';
 import { walTools } from '../../wal/tools/all.ts';
+import { MINUTE, opened, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
 import { checkpointAll, next, write } from './wal/tool-logs.ts';
 
@@ -166,4 +170,41 @@ t.test('verify names the partitions that a log with records has nothing of', asy
   identify(lacking, 1_000);
   const { out } = await verify(lacking);
   t.match(out, /^not in this log, .*: accounts\/2, accounts\/3, .* and 1948 more\. /m);
+});
+
+t.test('a replay up to a moment needs nothing of later batches, whichever of them is damaged', async (t) => {
+  const directory = next();
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure, batchRecordsMax: 1 });
+  const append = async (epoch: number, ...sequences: number[]): Promise<void> => {
+    const partition = log.openPartition('accounts', 0, { epoch, replica: null, onDurable: () => {} });
+    for (const n of sequences) {
+      const accountId = makeId('account', `${body.slice(0, -1)}${n}`);
+      partition.append(encodeRecord({ accountId, at: START + n * MINUTE, events: [opened] }));
+    }
+    await log.closePartition(partition);
+  };
+  await append(0, 1, 2, 3, 4, 5, 6, 7);
+  // Opened by a batch without a record, which is not later than anything.
+  await append(1, 8);
+  await log.close();
+  const replay = async (...args: string[]) => {
+    const { status, out } = await runTool(tools, 'replay', '--data', directory, '--json', ...args);
+    const { partitions, faults } = JSON.parse(out);
+    return { status, upTo: partitions[0]?.upTo, faults };
+  };
+  const until = (sequence: number) => replay('--until', `${START + sequence * MINUTE}`);
+  for (const batch of [3, 4, 5, 6, 7, 9]) {
+    const lost = Math.min(batch, 8);
+    const database = openLogDatabase({ directory });
+    const sound = Buffer.from(database.getBinary(['accounts', 0, batch])!);
+    const broken = Buffer.from(sound);
+    broken.writeUInt8(broken.readUInt8(80) ^ 1, 80);
+    await database.put(['accounts', 0, batch], broken);
+    t.match(await until(lost - 2), { status: 0, upTo: lost - 2 }, `before batch ${batch}`);
+    t.match(await until(lost - 1), { status: 1, faults: [{ batch }] }, 'it may be of that moment, too');
+    t.match(await replay(), { status: 1, upTo: lost - 1, faults: [{ batch }] });
+    await database.put(['accounts', 0, batch], sound);
+    await database.close();
+  }
 });
