@@ -86,7 +86,7 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
       }
     } else if (table === 'transaction') {
       transactions += 1;
-      const transaction = readable(decodeTransaction, key, value);
+      const transaction = readable(decodeKnown, key, value);
       if (typeof transaction === 'string') {
         tell('', key, transaction);
         continue;
@@ -118,6 +118,20 @@ function readable<T extends { readonly id: string }>(
     if (error instanceof Error) return `the row cannot be read: ${wrongIn(error)}`;
     throw error;
   }
+}
+
+/** Of a row that has another number in the place of one: no list may have so many, or the amount may be none. */
+function decodeKnown(row: string): Transaction {
+  const transaction = decodeTransaction(row);
+  const { type, status, currency, amount, fee, journals } = transaction;
+  const isKnown =
+    [type, status, currency].every((each: unknown) => each !== undefined) &&
+    [amount, fee].every((each) => Number.isSafeInteger(each)) &&
+    journals.every(({ entries }) =>
+      entries.every(({ account }: { account: unknown }) => account !== undefined),
+    );
+  if (!isKnown) throw new TypeError('a field of it has no such value');
+  return transaction;
 }
 
 /** In words of ours: those of the parser quote what stands there, which may be a phone number. */

@@ -117,7 +117,28 @@ t.test('a row that cannot be read is told in words, without what stands in it', 
   const notJson = 'the row cannot be read: it is not JSON';
   t.equal(told(`${row.slice(0, at)}x${row.slice(at)}`), `${notJson}, from character ${at} on`);
   t.equal(told(`${row.slice(0, at + 1)}x${row.slice(at + 1)}`), notJson);
-  t.equal(told('null'), 'the row cannot be read: a field of it is missing, or is of another kind');
+  const ofAnotherKind = 'the row cannot be read: a field of it is missing, or is of another kind';
+  t.equal(told('null'), ofAnotherKind);
+  t.equal(told(row.replace('"chg_1",0,', '"chg_1",8,')), ofAnotherKind, 'there are fewer types');
+});
+
+t.test('whichever bit of a row turns over, the rest is added up', async (t) => {
+  for (const transaction of [charge, payout]) {
+    const row = Buffer.from(encodeTransaction(transaction));
+    const ended: number[] = [];
+    for (let bit = 0; bit < row.length * 8; bit += 1) {
+      const turned = Buffer.from(row);
+      turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+      try {
+        const rows = [turned, row].map((value) => ({ key: transaction.id, value: value.toString() }));
+        const { transactions } = auditLedger(rows.map((each) => ({ table: 'transaction', ...each })));
+        if (transactions !== 2) ended.push(bit);
+      } catch {
+        ended.push(bit);
+      }
+    }
+    t.strictSame(ended, []);
+  }
 });
 
 t.test('what many accounts have together is told exactly, also beyond the safe integers', async (t) => {
