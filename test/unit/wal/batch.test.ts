@@ -63,6 +63,7 @@ t.test('a batch without records opens an epoch', async (t) => {
 
 t.test('every single flipped bit is found', async (t) => {
   const { bytes } = encode(['{"a":1}', 'ü', '']);
+  const sequences = new Set<number>();
   let found = 0;
   for (let bit = 0; bit < bytes.length * 8; bit += 1) {
     const broken = Buffer.from(bytes);
@@ -73,9 +74,11 @@ t.test('every single flipped bit is found', async (t) => {
     } catch (error) {
       if (!(error instanceof LogCorruption)) throw error;
       found += 1;
+      sequences.add(error.sequence);
     }
   }
   t.equal(found, bytes.length * 8);
+  t.strictSame([...sequences], [0, 1], 'its sequence is told where the CRC proves it alone');
 });
 
 t.test('every shorter and longer batch is found', async (t) => {

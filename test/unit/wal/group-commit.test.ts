@@ -171,26 +171,29 @@ t.test(
   },
 );
 
-t.test('a refusal that its partition does not take stops the whole log', async (t) => {
-  const failures: string[] = [];
-  const { flushes, acknowledged, commit, open } = heldDisk(failures);
-  const { replica, answers } = heldReplica();
-  const replicated = open(0, replica);
-  const local = open(1);
-  replicated.append('a');
-  await turn();
-  flushes[0]?.end();
-  await turn();
-  local.append('b');
-  await turn();
-  answers[0]?.refuse(new Error('another writer'));
-  await turn();
-  flushes[1]?.end();
-  await local.drained();
-  await turn();
-  t.strictSame(failures, ['another writer']);
-  t.equal(commit.failure?.message, 'another writer');
-  t.strictSame(acknowledged, []);
+t.test('a refusal that its partition does not take stops the whole log, and is told once', async (t) => {
+  for (const failsToo of [false, true]) {
+    const failures: string[] = [];
+    const { flushes, acknowledged, commit, open } = heldDisk(failures);
+    const { replica, answers } = heldReplica();
+    const replicated = open(0, replica);
+    const local = open(1);
+    replicated.append('a');
+    await turn();
+    flushes[0]?.end();
+    await turn();
+    local.append('b');
+    await turn();
+    answers[0]?.refuse(new Error('another writer'));
+    await turn();
+    if (failsToo) flushes[1]?.fail(new Error('disk full'));
+    else flushes[1]?.end();
+    await local.drained();
+    await turn();
+    t.strictSame(failures, ['another writer']);
+    t.equal(commit.failure?.message, 'another writer');
+    t.strictSame(acknowledged, []);
+  }
 });
 
 t.test('what is appended when a batch is durable goes with the next flush', async (t) => {

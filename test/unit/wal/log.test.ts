@@ -76,6 +76,7 @@ t.test('one flush is in flight at a time, and takes along all partitions', async
   const reports: FlushReport[] = [];
   const log = openLog(t, { onFlush: (report) => reports.push(report) });
   const { durable, onDurable } = collect();
+  const beganMs = performance.now();
   const partitions = [0, 1, 2].map((n) =>
     log.openPartition('accounts', n, { epoch: 0, replica: null, onDurable }),
   );
@@ -90,6 +91,9 @@ t.test('one flush is in flight at a time, and takes along all partitions', async
     { batches: 3, records: 150 },
   ]);
   t.equal(reports.length, 2);
+  const sum = (numbers: number[]): number => numbers.reduce((total, each) => total + each, 0);
+  t.equal(sum(reports.map(({ bytes }) => bytes)), sum(durable.map(({ bytes }) => bytes.length)));
+  t.ok(sum(reports.map(({ durationMs }) => durationMs)) < performance.now() - beganMs);
   t.equal(log.outstanding, 0);
   for (const n of [0, 1, 2]) {
     const sequences = durable

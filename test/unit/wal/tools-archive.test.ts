@@ -29,6 +29,13 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
     report: { partitions: [{ last: 0, why: /not archived/ }] },
   });
   t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  // One segment is an archive, too.
+  const one = next();
+  t.equal((await tool('archive', '--data', whole, '--to', one, '--group', 'webhooks')).status, 0);
+  t.match(await toolJson('trim', '--data', whole, '--archive', one), {
+    status: 0,
+    report: { removed: false, partitions: [{ last: 0 }, { last: 0 }, { last: 8 }] },
+  });
 });
 
 t.test('no service starts between what trim finds unneeded and its removal', async (t) => {
