@@ -24,8 +24,6 @@ interface Unexplained {
   isExplained: boolean;
   /** Id of the note; null: it has none, or nobody knows. */
   noteId: string | null;
-  /** Nothing that a poller before has sent can resolve the note. */
-  isSure: boolean;
   isTelling: boolean;
 }
 
@@ -70,19 +68,14 @@ export class CallbackNotes {
     if (unexplained === undefined) return false;
     if (unexplained.isTelling || unexplained.noteId !== null) return true;
     unexplained.noteId = noteId;
-    if (!this.#isAlone()) return true;
-    unexplained.isSure = true;
+    if (this.#options.monotonic() < this.#aloneFrom) return true;
     this.#due.delete(id);
     this.#options.onNoted(id);
     return true;
   }
 
-  #isAlone(): boolean {
-    return this.#options.monotonic() >= this.#aloneFrom;
-  }
-
   isNoted(id: string): boolean {
-    return (this.#all.get(id)?.noteId ?? null) !== null;
+    return (this.#all.get(id)?.noteId ?? null) !== null && !this.#due.has(id);
   }
 
   /** A callback came. `noteId`: of its note, where one was found. */
@@ -92,8 +85,8 @@ export class CallbackNotes {
       // Its note may be resolved by now.
       if (before.isExplained && !before.isTelling) before.noteId = null;
       Object.assign(before, { isAsked: false, verdict: null, isExplained: false });
-      // Whether there is a note of this one, too, its account knows.
-      if (noteId === null && !before.isSure && !before.isTelling && !this.#due.has(id)) this.#later(before);
+      // Whether there is a note of this one, too, its account knows: a person may have resolved that of the one before.
+      if (!before.isTelling && !this.#due.has(id)) this.#later(before);
       return;
     }
     if (this.#all.size >= LIMITS.pollerWaitersMax) return;
@@ -105,7 +98,6 @@ export class CallbackNotes {
       verdict: null,
       isExplained: false,
       noteId,
-      isSure: noteId !== null && this.#isAlone(),
       isTelling: false,
     };
     this.#all.set(id, unexplained);
@@ -208,15 +200,15 @@ export class CallbackNotes {
     switch (reply.type) {
       case 'done':
         unexplained.noteId = (JSON.parse(reply.body) as NotedCallback).id;
-        unexplained.isSure = this.#isAlone();
         this.#options.onNoted(id);
         if (isExplained) this.#tell(unexplained);
         return;
       case 'rejected':
         return this.drop(id);
       case 'unavailable':
-        return isExplained ? this.drop(id) : this.#later(unexplained);
+        return isExplained ? this.#explained(unexplained) : this.#later(unexplained);
       case 'unknown':
+        unexplained.noteId = null;
         return this.#later(unexplained);
     }
   }

@@ -70,7 +70,8 @@ t.test('a note is one however often its provider calls, and so is what becomes o
     driven.hint(transaction);
     await driven.clock.advance(1_000);
   }
-  t.equal(noting(driven), 1);
+  t.strictSame(driven.accounts.notes(), [null]);
+  t.ok(noting(driven) <= 30_000 / LIMITS.pollerNoteAfterMs, 'nor is it asked for each time');
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(2 * MINUTE);
   t.strictSame(driven.accounts.notes(), [ANSWERED]);
@@ -274,6 +275,70 @@ t.test(
     await driven.clock.advance(MINUTE, 500);
     t.strictSame(driven.accounts.notes(), ['They keep it.', ANSWERED]);
     t.equal(driven.mtn.enquiries.length, 1, 'the next poller asks about the other');
+  },
+);
+
+t.test(
+  'a callback that comes when there is a note is answered, and kept, whoever resolved that',
+  async (t) => {
+    for (const isResolved of [false, true]) {
+      const driven = await new Driven().start();
+      const { accounts, clock } = driven;
+      const transaction = await settledCharge(driven, 100);
+      driven.mtn.onEnquire = () => LOST;
+      driven.hint(transaction);
+      await clock.advance(20_000);
+      const [note] = [...accounts.scenario.state.reconciliations.values()];
+      const resolution = 'They keep it.';
+      const resolve = {
+        ...byOperator,
+        type: 'ResolveReconciliation',
+        reconciliationId: note!.id,
+        resolution,
+      } as const;
+      if (isResolved) accounts.when(resolve);
+
+      driven.provider.settle(transaction, reversed());
+      const replies: string[] = [];
+      driven.hint(transaction, ({ type }) => replies.push(type));
+      await clock.advance(LIMITS.pollerNoteAfterMs + 1_000);
+      t.strictSame(replies, ['done'], 'its provider need not call again');
+      t.strictSame(accounts.notes(), isResolved ? [resolution, null] : [null]);
+      await driven.crash();
+      await clock.advance(MINUTE, 500);
+      t.equal(statusOf(driven, transaction), 'REVERSED');
+    }
+  },
+);
+
+t.test(
+  'a note is resolved although its account did not say whether it stands for the last callback',
+  async (t) => {
+    for (const type of ['unavailable', 'unknown'] as const) {
+      const driven = await new Driven().start();
+      const { accounts, clock } = driven;
+      const transaction = await takenBack(driven);
+      driven.hint(transaction);
+      await clock.advance(20_000);
+      t.strictSame(accounts.notes(), [null]);
+      const answer = deferred<EnquiryResult>();
+      driven.mtn.onEnquire = () => answer.promise;
+      const send = accounts.send.bind(accounts);
+      let tell = (): unknown => t.fail('it is not asked');
+      accounts.send = (group, partition, message, onReply) => {
+        if (message.type === 'NoteCallback') tell = () => onReply({ type });
+        else send(group, partition, message, onReply);
+      };
+      driven.hint(transaction);
+      await clock.advance(LIMITS.pollerNoteAfterMs + 1_000);
+      answer.resolve(reversed());
+      await clock.advance(1_000);
+      accounts.send = send;
+      tell();
+      await clock.advance(MINUTE, 500);
+      t.equal(statusOf(driven, transaction), 'REVERSED');
+      t.strictSame(accounts.notes(), [ANSWERED]);
+    }
   },
 );
 
