@@ -49,12 +49,11 @@ const ACCEPTANCE_UNTOLD = 1 << 22;
 const HINTED = 1 << 23;
 const PHASE_SHIFT = 24;
 const PHASE_MASK = 0b11;
-const OUTCOME_TAKEN = 1 << 26;
-const ALARMED = 1 << 27;
-const REFUSALS_TOLD = 1 << 28;
-const WAIT_TOLD = 1 << 29;
-const FAILING = 1 << 30;
-const UNSENT = 1 << 31;
+const ALARMED = 1 << 26;
+const REFUSALS_TOLD = 1 << 27;
+const WAIT_TOLD = 1 << 28;
+const FAILING = 1 << 29;
+const UNSENT = 1 << 30;
 
 interface Block {
   readonly numbers: Float64Array;
@@ -143,7 +142,6 @@ export class Parked {
     watched.submission = SUBMISSIONS[(codes >> SUBMISSION_SHIFT) & SUBMISSION_MASK]!;
     watched.acceptanceUntold = (codes & ACCEPTANCE_UNTOLD) !== 0;
     watched.hinted = (codes & HINTED) !== 0;
-    watched.outcomeTaken = (codes & OUTCOME_TAKEN) !== 0;
     watched.alarmed = (codes & ALARMED) !== 0;
     watched.refusalsTold = (codes & REFUSALS_TOLD) !== 0;
     watched.waitTold = (codes & WAIT_TOLD) !== 0;
@@ -175,7 +173,6 @@ export class Parked {
       (watched.unsent ? UNSENT : 0) |
       (watched.acceptanceUntold ? ACCEPTANCE_UNTOLD : 0) |
       (watched.hinted ? HINTED : 0) |
-      (watched.outcomeTaken ? OUTCOME_TAKEN : 0) |
       (watched.alarmed ? ALARMED : 0) |
       (watched.refusalsTold ? REFUSALS_TOLD : 0) |
       (watched.waitTold ? WAIT_TOLD : 0) |

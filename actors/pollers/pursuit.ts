@@ -226,7 +226,7 @@ export class Pursuit implements Caller {
   #dueLast(watched: Watched, now: number, lateMs: number): void {
     const isUnderWay = watched.isQueuedToEnquire && watched.isUrgent;
     if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
-    const isOver = watched.submission === 'none' || watched.outcomeTaken || now >= watched.lastUntil;
+    const isOver = watched.submission === 'none' || now >= watched.lastUntil;
     if (isOver) return this.#expire(watched);
     if (isUnderWay) return this.#wheel.set(watched.number, watched.lastUntil);
     watched.next = 'enquire';

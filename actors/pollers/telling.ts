@@ -152,7 +152,6 @@ export class Telling {
           );
         }
         watched.state = 'taken';
-        watched.outcomeTaken ||= verdict.type === 'RecordOutcome';
         // The feed usually ends it before that.
         return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
       case 'rejected':

@@ -120,8 +120,6 @@ export class Watched implements PendingTransaction {
   verdict: Verdict | null = null;
   /** Times it was told and did not answer. */
   tells = 0;
-  /** It took an outcome. If the transaction is in flight nonetheless, it did not agree: with another amount, for instance. */
-  outcomeTaken = false;
 
   // Its rail: written in rail-lane.ts.
   /** The last call had no usable answer. */

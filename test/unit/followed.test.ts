@@ -34,6 +34,7 @@ const anyPending = fc.record({
   createdAt: anyTime,
   expiresAt: fc.option(anyTime),
   submitted: fc.boolean(),
+  unsent: fc.boolean(),
 });
 
 /** Of what changes, as far as what waits can have it. */
@@ -43,7 +44,6 @@ const anyState = fc.record({
   submission: fc.constantFrom(...SUBMISSIONS),
   acceptanceUntold: fc.boolean(),
   hinted: fc.boolean(),
-  outcomeTaken: fc.boolean(),
   alarmed: fc.boolean(),
   refusalsTold: fc.boolean(),
   waitTold: fc.boolean(),
