@@ -69,29 +69,37 @@ t.test('a partition that is handed over calls nobody while it waits for what is 
   t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 2);
 });
 
-t.test('a stop waits while an account is asked what it makes of an outcome, and no longer', async (t) => {
-  const driven = await new Driven().start();
-  const { id } = driven.accounts.create(charge({ amount: '50000' }));
-  driven.provider.settle({ id, accountId: ACCOUNT }, paid({ amount: 5, currency: 'UGX' }));
-  const { accounts } = driven;
-  const send = accounts.send.bind(accounts);
-  const asked: (() => void)[] = [];
-  accounts.send = (group, partition, message, onReply) => {
-    if (message.type !== 'GetPending') return send(group, partition, message, onReply);
-    asked.push(() => send(group, partition, message, onReply));
-  };
-  await driven.clock.advance(MINUTE);
-  t.strictSame([asked.length, accounts.reconciliation()], [1, ['AMOUNT_MISMATCH']]);
-  let stopped = false;
-  const stopping = driven.pollers.stop().then(() => {
-    stopped = true;
-  });
-  await driven.clock.advance(1_000);
-  t.notOk(stopped);
-  asked[0]!();
-  await driven.clock.advance(100);
-  t.ok(stopped);
-  await stopping;
+t.test('a stop waits while an account is asked something, and no longer', async (t) => {
+  for (const type of ['GetPending', 'BeginSubmission']) {
+    const driven = await new Driven().start();
+    const { accounts } = driven;
+    const send = accounts.send.bind(accounts);
+    const asked: (() => void)[] = [];
+    accounts.send = (group, partition, message, onReply) => {
+      if (message.type !== type) return send(group, partition, message, onReply);
+      asked.push(() => send(group, partition, message, onReply));
+    };
+    if (type === 'GetPending') {
+      // It does not agree with what its provider says.
+      const { id } = accounts.create(charge({ amount: '50000' }));
+      driven.provider.settle({ id, accountId: ACCOUNT }, paid({ amount: 5, currency: 'UGX' }));
+      await driven.clock.advance(MINUTE);
+      t.strictSame(accounts.reconciliation(), ['AMOUNT_MISMATCH']);
+    } else {
+      accounts.create(withdrawal());
+    }
+    t.equal(asked.length, 1);
+    let stopped = false;
+    const stopping = driven.pollers.stop().then(() => {
+      stopped = true;
+    });
+    await driven.clock.advance(1_000);
+    t.notOk(stopped);
+    asked[0]!();
+    await driven.clock.advance(100);
+    t.ok(stopped);
+    await stopping;
+  }
 });
 
 t.test(

@@ -251,6 +251,23 @@ t.test(
   },
 );
 
+t.test('one that a person ends while the word to send it is on its way is not sent', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts } = driven;
+  const send = accounts.send.bind(accounts);
+  let answer = (): unknown => t.fail('its account is not asked');
+  accounts.send = (group, partition, message, onReply) => {
+    if (message.type !== 'BeginSubmission') return send(group, partition, message, onReply);
+    send(group, partition, message, (reply) => (answer = () => onReply(reply)));
+  };
+  const { id } = accounts.create(withdrawal());
+  accounts.when(settle(id));
+  answer();
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(accounts.transaction(id).status, 'FAILED');
+  t.equal(driven.mtn.submits.length, 0);
+});
+
 t.test('a callback while its account is asked has its provider asked first', async (t) => {
   const driven = await new Driven().start();
   let asked = 0;
