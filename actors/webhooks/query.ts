@@ -91,29 +91,24 @@ function isWanted(delivery: Delivery, { appId, status }: Wanted): boolean {
   return (appId === null || delivery.appId === appId) && (status === null || delivery.status === status);
 }
 
-/** Ids of at most `limit` deliveries of the app that failed or wait for a retry, created at or after `since`. */
+/** Ids of at most `limit` deliveries of the app that failed or wait for a retry, created at or after `since`. First what has no attempt
+ *  left: whoever goes on while there are more comes to all of it, also where what was sent again fails at once. */
 export function failedSince(
   state: WebhookState,
   { accountId, appId, since }: { accountId: string; appId: string; since: number },
   limit: number,
 ): string[] {
   const oldest = makeId('delivery', encodeTime(Math.max(0, since)));
-  const ids = state
-    .inMemory(accountId)
-    .filter(({ id, appId: app, status }) => app === appId && id >= oldest && isFailed(status))
-    .map(({ id }) => id)
-    .slice(0, limit);
+  const recent = state.inMemory(accountId).filter(({ id, appId: app }) => app === appId && id >= oldest);
+  const ids: string[] = [];
   for (const status of ['DEAD_LETTERED', 'RETRYING'] as const) {
+    for (const delivery of recent) if (delivery.status === status) ids.push(delivery.id);
     for (const id of state.listed(listPrefix(accountId, appId, status), null)) {
       if (ids.length >= limit || id < oldest) break;
       ids.push(id);
     }
   }
-  return ids;
-}
-
-function isFailed(status: Delivery['status']): boolean {
-  return status === 'DEAD_LETTERED' || status === 'RETRYING';
+  return ids.slice(0, limit);
 }
 
 export function viewOf(state: WebhookState, delivery: Delivery): DeliveryView {

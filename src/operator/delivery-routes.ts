@@ -86,7 +86,7 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       tag,
       summary: 'Send every failed delivery of an app again; repeat while has_more',
       description:
-        'Those `DEAD_LETTERED` or `RETRYING` that were created since `since` are tried at once, each with all its attempts anew: ' +
+        'Those `DEAD_LETTERED`, then those `RETRYING`, that were created since `since` are tried at once, each with all its attempts anew: ' +
         `${LIMITS.webhookReplaysPerMessageMax} in a call, at most. Next: the same call again while \`has_more\` is true.`,
       body: schemas.ReplayFailedBody,
       bodyExamples: { sinceNoon: examples.replayFailed },

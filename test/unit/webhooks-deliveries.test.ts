@@ -242,6 +242,25 @@ void t.test(
   },
 );
 
+void t.test('whoever goes on while there are more sends all of it again, also if it fails at once', (t) => {
+  const driven = new DrivenWebhooks({ retryMs: [60_000] });
+  driven.connect(appId(1), URL_A);
+  for (let i = 0; i <= LIMITS.webhookReplaysPerMessageMax; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const failAll = (made: number) => driven.due().map((each) => driven.record({ ...each, made }, failed, 0.5));
+  failAll(0);
+  driven.now += 70_000;
+  failAll(1);
+  const app = { accountId: accountId(1), appId: appId(1), operator: 'amina' };
+  for (const side of [driven.replayed(), driven.checkpointedAndReopened()]) {
+    for (let call = 0; call < 2; call++) {
+      side.send({ type: 'ReplayFailedDeliveries', deadline: Infinity, ...app, since: 0 });
+      for (const delivery of side.due()) side.record(delivery, failed, 0.5);
+    }
+    t.same(side.list({ status: 'DEAD_LETTERED' }).data, []);
+  }
+  t.end();
+});
+
 void t.test('a delivery is shown to its own account only', (t) => {
   const driven = twoApps();
   driven.takeEvent('SUCCESSFUL', [appId(1)]);
