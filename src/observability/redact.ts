@@ -39,7 +39,8 @@ const SUSPICIOUS = new RegExp(
 const PHONE = new RegExp(String.raw`(?<!\d)((?:00)?(?:${DIALING_CODES}))(\d{2})\d{4}(\d{3})(?!\d)`, 'g');
 /** As people write it; only behind "+", since amounts and times follow one another too. */
 const SPACED_PHONE = new RegExp(String.raw`\+\(?(?:${DIALING_CODES})${SPACED_DIGITS}`, 'g');
-const KEYS = /\b(sk_live_|pk_live_|whsec_)[\w-]+/g;
+/** Also behind letters: in JSON within a text a new line ends in one. */
+const KEYS = /(sk_live_|pk_live_|whsec_)[\w-]+/g;
 const CREDENTIALS = /\b(bearer|basic) +[^\s"',]+/gi;
 
 /** Deeper is cut off: log lines and operators' bodies are flat. */
@@ -62,6 +63,7 @@ export function redact(value: unknown): unknown {
 function redactValue(value: unknown, depth: number): unknown {
   if (typeof value === 'string') return redactText(value);
   if (typeof value === 'bigint') return redactText(String(value));
+  if (typeof value === 'number') return redactNumber(value);
   if (typeof value !== 'object' || value === null) return value;
   if (depth === 0) return '[deeper]';
   if (value instanceof Error) return redactError(value, depth);
@@ -75,6 +77,13 @@ function redactValue(value: unknown, depth: number): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, field]) => [redactText(name), redactField(name, field, depth)]),
   );
+}
+
+/** In metadata a phone number may stand without quotes. */
+function redactNumber(value: number): number | string {
+  const text = String(value);
+  const written = redactText(text);
+  return written === text ? value : written;
 }
 
 function redactField(name: string, value: unknown, depth: number): unknown {

@@ -27,6 +27,7 @@ const texts: [string, string][] = [
   ['basic dXNlcjpwYXNz', 'basic [redacted]'],
   ['key sk_live_0ABC rest', 'key sk_live_[redacted] rest'],
   ['whsec_abc-_1', 'whsec_[redacted]'],
+  ['{"text":"one\\nsk_live_0ABC"}', '{"text":"one\\nsk_live_[redacted]"}'],
   ['nothing to hide', 'nothing to hide'],
 ];
 
@@ -83,6 +84,11 @@ t.test('of a phone number four digits are hidden, however it is written', async 
     { msisdn: '077****456' },
     { msisdn: '****' },
   ]);
+});
+
+t.test('a phone number is one without quotes, too, and other numbers stay numbers', async (t) => {
+  const metadata = { payer: 256772123456, order: 1256772123456, at: 1_764_258_000_000, share: 0.5 };
+  t.strictSame(redact({ metadata }), { metadata: { ...metadata, payer: '25677****456' } });
 });
 
 t.test('a name is a text too', async (t) => {
