@@ -2,7 +2,7 @@
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
-import { hashApiKey, parseApiKey } from './api-key.ts';
+import { hashApiKey, parseApiKey, type ParsedApiKey } from './api-key.ts';
 import type { Call } from './call.ts';
 
 const AUTHENTICATION_REQUIRED = rejection('authentication_required');
@@ -19,8 +19,8 @@ export interface Caller {
   bytesUnderWay: number;
 }
 
-/** What the headers seen lately parse and hash to, by the header in its usual form. It says nothing about whether a key is good:
- *  the account decides that, every time. */
+/** What the headers seen lately parse and hash to, by the header in its usual form, or by what it is refused for. It says nothing
+ *  about whether a key is good: the account decides that, every time. */
 const callers = new Map<string, Caller>();
 /** With so many of them the idle ones are forgotten. It is then set to twice what is left: otherwise, with many under way, each new
  *  key would look through all of them. */
@@ -39,14 +39,26 @@ export function callerOf(authorization: string): Caller | Rejection {
   const parsed = parseApiKey(key);
   if (parsed === null) return INVALID_API_KEY;
   const { accountId } = parsed;
-  const idle = { underWay: 0, bytesUnderWay: 0 };
-  if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY, ...idle };
-  if (parsed.kind === 'publishable') {
-    return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED, ...idle };
-  }
-  const caller = { accountId, keyHash: hashApiKey(key), problem: null, ...idle };
+  const problem = problemOf(parsed);
+  if (problem !== null) return refusedCaller(accountId, problem);
+  return remember(written, { accountId, keyHash: hashApiKey(key), problem, underWay: 0, bytesUnderWay: 0 });
+}
+
+function problemOf({ wellFormed, kind }: ParsedApiKey): Rejection | null {
+  if (!wellFormed) return INVALID_API_KEY;
+  return kind === 'publishable' ? SECRET_KEY_REQUIRED : null;
+}
+
+/** All keys of an account that are refused alike are one: there is no end to them. No header begins with a blank. */
+function refusedCaller(accountId: string, problem: Rejection): Caller {
+  const name = ` ${problem.code} ${accountId}`;
+  const caller = { accountId, keyHash: null, problem, underWay: 0, bytesUnderWay: 0 };
+  return callers.get(name) ?? remember(name, caller);
+}
+
+function remember(name: string, caller: Caller): Caller {
   if (callers.size >= callersMax) forgetIdle();
-  callers.set(written, caller);
+  callers.set(name, caller);
   return caller;
 }
 

@@ -62,12 +62,27 @@ t.test('a merchant whose creates all wait does not take a whole front', async (t
 });
 
 t.test('nor by writing its header in other ways', async (t: Test) => {
-  const front = await flooded(t, { bounds: { frontKeyRequestsMax: 2 } });
+  // A read takes none of the bytes.
+  const front = await flooded(t, { bounds: { frontKeyRequestsMax: 2, frontKeyBytesMax: 1 } });
   const held = [front.get('/v1/balances'), front.get('/v1/balances')];
   await until(() => front.bus.held.length === 2);
   for (const authorization of [`Bearer  ${SECRET_KEY}`, `bearer ${SECRET_KEY}`, `BEARER   ${SECRET_KEY}`]) {
     refused(t, 'GET', '/v1/balances', await front.get('/v1/balances', { Authorization: authorization }));
   }
+  for (const answered of front.bus.held.splice(0)) answered({ type: 'done', body: '{}', replayed: false });
+  t.ok((await Promise.all(held)).every(({ status }) => status === 200));
+});
+
+t.test('nor with keys that are refused: those of an account have one share of each kind', async (t: Test) => {
+  const front = await flooded(t, { bounds: { frontKeyRequestsMax: 2 } });
+  // An account with much to do is late to refuse, too.
+  front.bus.send = (_group, _partition, _message, onReply) => void front.bus.held.push(onReply);
+  const get = (key: string) => front.get('/v1/balances', { Authorization: `Bearer ${key}` });
+  const publishable = () => get(makeApiKey('publishable', ACCOUNT_ID));
+  const cutShort = () => get(makeApiKey('secret', ACCOUNT_ID).slice(0, -1));
+  const held = [publishable(), publishable(), cutShort(), cutShort(), get(SECRET_KEY)];
+  await until(() => front.bus.held.length === held.length);
+  for (const send of [publishable, cutShort]) refused(t, 'GET', '/v1/balances', await send());
   for (const answered of front.bus.held.splice(0)) answered({ type: 'done', body: '{}', replayed: false });
   t.ok((await Promise.all(held)).every(({ status }) => status === 200));
 });
