@@ -58,6 +58,9 @@ void t.test('the URL counts as it was when the event happened', (t) => {
   driven.changeUrl(appId(1), null);
   driven.takeEvent('SUCCESSFUL', [appId(1)]);
   t.same(driven.due(), []);
+  driven.checkpoint();
+  const bodies = Array.from(driven.rows.keys()).filter((key) => key.startsWith('event'));
+  t.same(bodies, [], 'what nobody hears is not kept: nothing would ever remove it');
   driven.changeUrl(appId(1), URL_B);
   t.same(driven.due(), [], 'saving a URL later sends nothing old');
   driven.takeEvent('SUCCESSFUL', [appId(1)]);
@@ -371,6 +374,21 @@ void t.test('what has ended is removed after its retention with its body, what w
     'no row left',
   );
   t.equal(Array.from(driven.rows.keys()).filter((key) => key.includes(ended!.id)).length, 0, 'no index left');
+  driven.record(driven.due()[0]!, delivered, 0.5);
+  driven.checkpoint();
+  driven.now += LIMITS.webhookRetentionEveryMs;
+  const removal = driven.logic.takeDue(driven.now);
+  t.equal(removal.length, 1);
+  const { id: deliveryId, account_id: account } = driven.list({}).data[0]!;
+  driven.send({
+    type: 'ReplayDelivery',
+    deadline: Infinity,
+    accountId: account,
+    deliveryId,
+    operator: 'amina',
+  });
+  for (const command of removal) driven.send(command);
+  t.equal(driven.list({}).data[0]?.status, 'PENDING', 'nor what was sent again once it was found to be old');
   t.end();
 });
 
