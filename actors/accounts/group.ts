@@ -169,13 +169,14 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     return now + this.#cashOuts.freesAt(accountId, elapsedMs, limit) - elapsedMs;
   }
 
-  /** Times of the requests accepted in the minute before the partition was opened, from then on, ms, oldest first. */
+  /** Times of the requests accepted in the minute before the partition was opened, from then on, ms, oldest first. Whatever else the
+   *  account made in that minute is skipped, once. */
   #cashOutsBefore(accountId: string, openedAt: number): number[] {
     const minute = { createdAfter: openedAt - WINDOW_MS, createdBefore: openedAt };
     return (['PAYOUT', 'WITHDRAWAL'] as const)
       .flatMap((type) => {
         const filter = { ...minute, type };
-        const bounds = { limit: LIMITS.cashOutsRecalledMax, charactersMax: Infinity };
+        const bounds = { limit: LIMITS.cashOutsRecalledMax, charactersMax: Infinity, skippedMax: Infinity };
         const page = listPage(this.#memory, this.#views, accountId, filter, null, bounds);
         return page.transactions;
       })

@@ -2,14 +2,13 @@
 // merged: what is in memory and not yet in the views; what is in flight; and, of what is at rest, the index ranges of the
 // buckets that match. A filter by reference reads the rows of that reference alone.
 //
-// A page looks at LIMITS.listRowsScannedMax rows at most, and at as many characters of them as it may. A list that had to skip so many
-// ends its page there, with a cursor to go on from: a page may be short, or empty, although there is more.
+// A page skips as many rows as it may, and reads as many characters of them. A list that had to skip so many ends its page there, with a
+// cursor to go on from: a page may be short, or empty, although there is more.
 
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { bodyOf, encodeTime } from '../../src/domain/id.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { bucketMatches, matches, typeOfBucket } from '../../src/domain/transaction-filter.ts';
-import { LIMITS } from '../../src/limits.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';
 import { newestFirst } from '../runtime/newest-first.ts';
 import type { Memory } from './memory.ts';
@@ -41,6 +40,8 @@ export interface PageBounds {
   readonly limit: number;
   /** Of the rows that are read whole, also of those that do not match; one or two more are. */
   readonly charactersMax: number;
+  /** Rows that do not match. */
+  readonly skippedMax: number;
 }
 
 /** `startingAfter`: id of the last transaction of the page before, null for the first page. */
@@ -50,10 +51,10 @@ export function listPage(
   accountId: string,
   filter: TransactionFilter,
   startingAfter: string | null,
-  { limit, charactersMax }: PageBounds,
+  { limit, charactersMax, skippedMax }: PageBounds,
 ): Page {
   const before = upperBound(filter, startingAfter);
-  const budget = { left: LIMITS.listRowsScannedMax, charactersUpTo: memory.charactersRead + charactersMax };
+  const budget = { left: skippedMax, charactersUpTo: memory.charactersRead + charactersMax };
   const { fresh, sequence } = freshOnes(memory, accountId, filter, before);
   const from = lowerBound(filter);
   const stored = storedSources({ views, memory, accountId, filter, from, before, budget });

@@ -129,7 +129,11 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
   if (startingAfter !== null && findTransaction(memory, account.id, startingAfter) === undefined) {
     return refuse('invalid_cursor', 'starting_after');
   }
-  const bounds = { limit: query.limit, charactersMax: LIMITS.listCharactersReadMax };
+  const bounds = {
+    limit: query.limit,
+    charactersMax: LIMITS.listCharactersReadMax,
+    skippedMax: LIMITS.listRowsScannedMax,
+  };
   const page = listPage(memory, views, account.id, query.filter, startingAfter, bounds);
   const { transactions } = page;
   const render = query.view === 'object' ? renderCurrent : renderTransaction;

@@ -68,7 +68,8 @@ export function reportAccount(
   if (log !== null) applyTail(memory, log, partition, sequence);
   const account = memory.account(accountId);
   if (account === undefined) return null;
-  const page = listPage(memory, reader, accountId, {}, null, { limit, charactersMax: Infinity });
+  const bounds = { limit, charactersMax: Infinity, skippedMax: Infinity };
+  const page = listPage(memory, reader, accountId, {}, null, bounds);
   return {
     account: JSON.parse(renderAccount(account)) as AccountJson,
     trialBalance: JSON.parse(renderTrialBalance(account)) as TrialBalanceJson,

@@ -2,21 +2,26 @@
 // set back stops nobody.
 
 import t from 'tap';
-import { accountsGroup } from '../../actors/accounts/group.ts';
+import { accountsGroup, AccountsPartition } from '../../actors/accounts/group.ts';
+import { encodeAccount, encodeOpen, openKey, openOf } from '../../actors/accounts/rows.ts';
+import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { pendingOf } from '../../actors/pollers/created.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
 import type { AccountEvent, AccountRecord, TransactionCreated } from '../../src/domain/account-event.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import {
   ACCOUNT,
   appConnected,
+  body as idBody,
   byOperator,
   charge,
   deposit,
+  fundedMerchant,
   payout,
   FOR_EVER,
   MINUTE,
@@ -245,6 +250,35 @@ void t.test('who comes back after Retry-After is let in, also where the rate was
   t.equal(pay().type, 'rejected', 'no sooner');
   state.now += 1_000;
   t.equal(pay().type, 'done');
+  t.end();
+});
+
+void t.test('cash-outs of before a restart count, however many charges were made after them', (t) => {
+  const scenario = fundedMerchant();
+  const paid = scenario.create(payout());
+  const rows = new Map([[openKey(ACCOUNT, paid.id), encodeOpen(openOf(scenario.transaction(paid.id))!)]]);
+  const charged = scenario.create(charge({}, { idempotencyKey: 'charge-1' }));
+  const value = encodeOpen(openOf(scenario.transaction(charged.id))!);
+  for (let n = 0; n <= LIMITS.listRowsScannedMax; n++) {
+    rows.set(openKey(ACCOUNT, makeId('charge', idBody(n, START + MINUTE / 2))), value);
+  }
+  const views: Views = {
+    get: (table, key) => {
+      if (table === 'account') return encodeAccount(scenario.account());
+      return table === 'transaction' ? encodeTransaction(scenario.transaction(key)) : undefined;
+    },
+    *range(table, { start, end, reverse = false }) {
+      if (table !== 'open') return;
+      const keys = [...rows.keys()].filter((key) => key >= start && key < end).sort();
+      for (const key of reverse ? keys.reverse() : keys) yield { key, value: rows.get(key)! };
+    },
+  };
+  const policy = { ...scenario.policy, cashOutPerMinute: 1 };
+  const partition = new AccountsPartition(policy, views, { sequence: 1, writesRows: false });
+  const now = START + MINUTE - 1;
+  const tick = { now, freshBody: idBody(1, now), elapsedMs: 0, writeFormat: 1 };
+  const { outcome } = partition.decide(payout({}, { idempotencyKey: 'payout-2' }), tick);
+  t.hasStrict(outcome, { reply: { type: 'rejected', rejection: { code: 'rate_limit_exceeded' } } });
   t.end();
 });
 
