@@ -12,6 +12,7 @@ import type { AccountCommand, AccountQuery } from '../../src/domain/account-comm
 import type { AccountEvent, AccountRecord, TransactionCreated } from '../../src/domain/account-event.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { makeId } from '../../src/domain/id.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import {
@@ -36,9 +37,10 @@ const RELEASE_MS = LIMITS.timerHorizonMs.timer;
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 /** One partition with one live account, over a log that is durable when the test says so. */
-function opened() {
+function opened(terms: Partial<Policy> = {}) {
   const policy = {
     ...DEFAULT_POLICY,
+    ...terms,
     providerAnswerWaitMs: ANSWER_WAIT_MS,
     chargeReleaseMs: RELEASE_MS,
     routes: { 'UG:MTN': 'mtn_ug' },
@@ -184,6 +186,32 @@ void t.test('a timer that falls due while nothing is taken is not lost', (t) => 
   t.equal(ofType('ChargeReleased').length, 1, 'they have caught up: the money is released');
   t.end();
 });
+
+void t.test(
+  "what expired while nothing was taken is the pollers' for a while: it may have been paid",
+  (t) => {
+    const chargeExpiryMs = 5 * MINUTE;
+    const { partition, state, create, flush, ofType } = opened({ chargeExpiryMs });
+    const failedBy = (now: number): number => {
+      for (; state.now < now; state.now += MINUTE) {
+        partition.tick();
+        flush();
+      }
+      return ofType('TransactionFailed').length;
+    };
+    failedBy(START + 20 * MINUTE);
+    create();
+    flush();
+    const expired = state.now + chargeExpiryMs;
+    failedBy(expired);
+    state.isPaused = true;
+    failedBy(expired + 5 * MINUTE);
+    state.isPaused = false;
+    t.equal(failedBy(expired + 15 * MINUTE), 0);
+    t.equal(failedBy(expired + 16 * MINUTE), 1);
+    t.end();
+  },
+);
 
 void t.test('when the clock is set back callers are served, and do not wait longer', (t) => {
   const { partition, state, create, flush } = opened();
@@ -377,7 +405,6 @@ void t.test(
     for (const transactionId of createdIds()) {
       send({ type: 'ExpireTransaction', accountId: ACCOUNT, deadline: FOR_EVER, transactionId });
     }
-    flush();
     const query = {
       type: 'ListExpired',
       accountId: '',
@@ -385,6 +412,10 @@ void t.test(
       expiredSince: 0,
       after: null,
     } as const;
+    const early = send({ ...query, limit: 3 });
+    t.same(early, [], 'a crash could take it back');
+    flush();
+    t.hasStrict(early, [{ type: 'done' }]);
     const listed = (page: { limit: number; followedFrom?: number }): string[] =>
       send({ ...query, ...page }).map((reply) =>
         reply.type === 'done' ? String(JSON.parse(reply.body).data.length) : reply.type,

@@ -2,7 +2,7 @@
 // the transactions that it is about, and however long their rows are.
 
 import t from 'tap';
-import { listExpired, listPending } from '../../actors/accounts/for-pollers.ts';
+import { getPending, listExpired, listPending } from '../../actors/accounts/for-pollers.ts';
 import { Memory } from '../../actors/accounts/memory.ts';
 import { encodeOpen, indexPrefix, openKey, openOf, SEPARATOR } from '../../actors/accounts/rows.ts';
 import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
@@ -148,6 +148,38 @@ t.test('what is only in memory comes in its place, once', async (t) => {
   t.same(pages.flat(), sent);
 });
 
+t.test('what ended since its row was written is told no more, and fills no page', async (t) => {
+  const all = Array.from({ length: 8 }, (_, n) => withdrawal(n, SENT));
+  const { views, looked } = viewsOf(all);
+  const memory = new Memory(views, { sequence: 1, writesRows: false });
+  const ended = [1, 2, 6];
+  for (const n of ended) memory.putTransaction(withdrawal(n, { ...SENT, status: 'FAILED' }));
+  memory.putTransaction(all[4]!);
+  const told: string[] = [];
+  for (let afterId: string | null = null; told.length === 0 || afterId !== null;) {
+    const before = looked();
+    const { data, next } = pageOf(memory, views, afterId, true, 2);
+    told.push(...data.map(({ id }) => id));
+    afterId = next!;
+    t.ok(looked() - before <= 4, 'two to tell, and two that ended, at most');
+  }
+  const sent = all.filter((_, n) => !ended.includes(n)).map(({ id }) => id);
+  t.same(told, sent);
+});
+
+t.test('nobody is told to submit a withdrawal that waits for its approval', async (t) => {
+  const waiting = withdrawal(1, {});
+  for (const isFresh of [true, false]) {
+    const { views } = viewsOf(isFresh ? [] : [waiting]);
+    const memory = new Memory(views, { sequence: 1, writesRows: false });
+    if (isFresh) memory.putTransaction(waiting);
+    t.same(pageOf(memory, views, null, true).data, []);
+    const one = { type: 'GetPending', accountId: ACCOUNT, transactionId: waiting.id } as const;
+    const { reply } = getPending(memory, { ...one, deadline: Infinity });
+    t.hasStrict(reply, { type: 'rejected', rejection: { code: 'transaction_not_found' } });
+  }
+});
+
 t.test('a page reads no more of large metadata than it may, and the next one goes on there', async (t) => {
   const metadata = { ['k'.repeat(60_000)]: 1 };
   const all = Array.from({ length: 60 }, (_, n) => withdrawal(n, { ...SENT, metadata }));
@@ -231,4 +263,50 @@ t.test('what has expired is looked for as far back as it can have been made, by 
   if (reply.type !== 'done') throw new Error(reply.type);
   const { data } = JSON.parse(reply.body) as Page;
   t.same(data.map(({ id }) => id).sort(), told.map(({ id }) => id).sort());
+});
+
+t.test('of what ended that is asked about which its provider had, and did not end', async (t) => {
+  const rows = [
+    ['CHARGE', 'FAILED', 'NOT_REQUIRED', 'SYSTEM', 'expired', true],
+    ['DEPOSIT', 'FAILED', 'NOT_REQUIRED', 'SYSTEM', 'expired', true],
+    // It was never sent.
+    ['CHARGE', 'FAILED', 'NOT_REQUIRED', 'SYSTEM', 'provider_unavailable', false],
+    ['CHARGE', 'FAILED', 'NOT_REQUIRED', 'PROVIDER_POLL', 'expired', false],
+    // Asked for from the dashboard, and refused at once.
+    ['DEPOSIT', 'FAILED', 'NOT_REQUIRED', 'DASHBOARD', 'invalid_msisdn', false],
+    ['PAYOUT', 'FAILED', 'NOT_REQUIRED', 'DASHBOARD', 'provider_rejected', true],
+    ['PAYOUT', 'SUCCESSFUL', 'NOT_REQUIRED', 'DASHBOARD', null, false],
+    ['PAYOUT', 'FAILED', 'NOT_REQUIRED', 'PROVIDER_CALLBACK', 'wallet_not_found', false],
+    ['WITHDRAWAL', 'FAILED', 'APPROVED', 'DASHBOARD', 'provider_rejected', true],
+    ['WITHDRAWAL', 'FAILED', 'REJECTED', 'DASHBOARD', 'approval_rejected', false],
+    ['WITHDRAWAL', 'FAILED', 'APPROVED', 'SYSTEM', 'wallet_inactive', false],
+  ] as const;
+  const all = rows.map(([type, status, approvalStatus, source, failureCode], n) => {
+    const { id, events, ...rest } = withdrawal(n, { type, status, approvalStatus, failureCode });
+    return { ...rest, id: PREFIX_OF_TYPE[type] + bodyOf(id), events: [{ ...events[0]!, source }] };
+  });
+  const wanted = all.filter((_, n) => rows[n]![5]).map(({ id }) => id);
+  const told = (views: Views, memory: Memory, limit: number): string[] => {
+    const ids: string[] = [];
+    const query = { type: 'ListExpired', accountId: '', deadline: Infinity, expiredSince: 1 } as const;
+    let pages = 0;
+    for (let after: string | null = null; pages === 0 || after !== null; pages++) {
+      const { reply } = listExpired(memory, views, { ...query, after, limit }, 1_800_000);
+      if (reply.type !== 'done' || pages > 100) throw new Error(`page ${pages}: ${reply.type}`);
+      const page = JSON.parse(reply.body) as { data: { id: string }[]; next: string | null };
+      if (page.data.length > limit) t.fail('a page is longer than its limit');
+      ids.push(...page.data.map(({ id }) => id));
+      after = page.next;
+    }
+    return ids.sort();
+  };
+  const views = viewsOfFinal(all);
+  for (const limit of [1, 2, 500]) {
+    t.same(told(views, new Memory(views, { sequence: 1, writesRows: false }), limit), wanted.toSorted());
+  }
+  for (const under of [viewsOfFinal([]), views]) {
+    const memory = new Memory(under, { sequence: 1, writesRows: false });
+    for (const transaction of all) memory.putTransaction(transaction);
+    t.same(told(under, memory, 500), wanted.toSorted(), 'of what is in memory, each once');
+  }
 });

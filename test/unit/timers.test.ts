@@ -111,6 +111,18 @@ t.test('more rows than one tick looks at are all found', async (t) => {
   t.equal(raised.size, count);
 });
 
+t.test('what no time ends raises nothing: a payout, a withdrawal that waits for its approval', async (t) => {
+  const rows = new Rows();
+  rows.put('open', { ...inFlight(1, 0), dueAt: null });
+  rows.put('open', { ...inFlight(2, 0), kind: 'approval', dueAt: null });
+  const timers = new Timers(rows);
+  const raised: unknown[] = [];
+  for (let now = START; now < START + 15 * MINUTE; now += TICK) {
+    raised.push(...timers.takeDue(now, 1_000, always));
+  }
+  t.same(raised, []);
+});
+
 t.test('what waits in its row for days is raised, too, though nothing is due soon', async (t) => {
   const rows = new Rows();
   const due = START + 24 * 60 * MINUTE;
