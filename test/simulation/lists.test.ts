@@ -4,6 +4,8 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { AccountsPartition } from '../../actors/accounts/group.ts';
+import { listPage, type Page } from '../../actors/accounts/listing.ts';
+import { Memory } from '../../actors/accounts/memory.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
@@ -128,6 +130,14 @@ function matchesModel(known: Known, filter: TransactionFilter): boolean {
   );
 }
 
+/** Ids, newest first. */
+function listedOf(model: readonly Known[], filter: TransactionFilter): string[] {
+  return model
+    .filter((known) => matchesModel(known, filter))
+    .map(({ id }) => id)
+    .sort((a, b) => (a.slice(4) < b.slice(4) ? 1 : -1));
+}
+
 void t.test('every page of every filter combination is what a full scan would give', async (t) => {
   const directory = temporaryDirectory(t);
   const { storage, clock, ask } = await openStorage(directory);
@@ -197,10 +207,7 @@ void t.test('every page of every filter combination is what a full scan would gi
       const bounds = { createdAfter: exact(createdAfter), createdBefore: exact(createdBefore) };
       const filter = { ...others, ...bounds } as TransactionFilter;
       const limit = 1 + pick(30);
-      const expected = model
-        .filter((known) => matchesModel(known, filter))
-        .map(({ id }) => id)
-        .sort((a, b) => (a.slice(4) < b.slice(4) ? 1 : -1));
+      const expected = listedOf(model, filter);
       const listed: string[] = [];
       for (let startingAfter: string | null = null; ;) {
         const page: any = await ask(ACCOUNT, {
@@ -220,6 +227,25 @@ void t.test('every page of every filter combination is what a full scan would gi
       compared += expected.length;
     }
   }
+
+  storage.checkpoint();
+  await until(() => storage.partition('accounts', 0)!.checkpointLag === 0);
+  const views = storage.views.reader('accounts', 0);
+  for (const [n, filter] of fc.sample(filterArbitrary, { seed: SEED, numRuns: 60 }).entries()) {
+    const memory = new Memory(views, { sequence: 0, writesRows: false });
+    for (const { id } of model)
+      if (id.charCodeAt(20) % 4 === n % 4) memory.touchTransaction(memory.transaction(id)!);
+    const bounds = { limit: 1 + pick(9), charactersMax: n % 2 === 0 ? 1 : Infinity, skippedMax: pick(3) };
+    const listed: string[] = [];
+    for (let after: string | null = null, pages = 0; pages === 0 || after !== null; pages++) {
+      const page: Page = listPage(memory, views, ACCOUNT, filter, after, bounds);
+      listed.push(...page.transactions.map(({ id }) => id));
+      after = page.nextCursor;
+      if (pages > model.length) throw new Error('a page goes no further');
+    }
+    t.same(listed, listedOf(model, filter), `${JSON.stringify(filter)} by pages that may look at little`);
+  }
+
   const { census } = storage.partition('accounts', 0)!.logic as unknown as AccountsPartition;
   for (const status of ['INITIATED', 'PENDING_PROVIDER', 'AWAITING_CUSTOMER'] as const) {
     const open = everybody.filter((known) => known.status === status).length;
@@ -292,5 +318,10 @@ void t.test('a page reads no more of large metadata than it may, and goes on beh
   for (const filter of [{}, { reference: 'r1' }]) {
     const ids = (await pages(filter)).flat();
     t.ok(ids.length >= count && new Set(ids).size === ids.length, 'all of them, each once');
+    const views = storage.views.reader('accounts', 0);
+    const memory = new Memory(views, { sequence: 0, writesRows: false });
+    const bounds = { limit: 100, charactersMax: 1, skippedMax: 0 };
+    const { transactions, nextCursor } = listPage(memory, views, ACCOUNT, filter, null, bounds);
+    t.same([transactions.map(({ id }) => id), nextCursor], [[ids[0]], ids[0]], 'it has one, however long');
   }
 });

@@ -7,6 +7,7 @@ import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/stat
 import type { Transaction } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
 import { seedOf } from '../seed.ts';
+import { merchant } from './domain/scenario.ts';
 
 const SEED = seedOf(t);
 
@@ -65,3 +66,18 @@ t.test(
     );
   },
 );
+
+t.test('an account is written again when it has changed, and not at every checkpoint', async (t) => {
+  const memory = new Memory(NOTHING, { sequence: 0, writesRows: true });
+  const account = merchant().account();
+  const written = (): string[] => memory.takeRows().map(({ table }) => table);
+  for (let sequence = 1; sequence < 5; sequence += 2) {
+    memory.beginRecord(sequence);
+    account.sequence = sequence;
+    memory.touchAccount(account);
+    memory.evict(sequence - 1);
+    t.same(written(), ['account']);
+    memory.evict(sequence);
+    t.same(written(), []);
+  }
+});
