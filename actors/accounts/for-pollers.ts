@@ -79,8 +79,7 @@ export function listPending(memory: Memory, views: Views, query: ListPending): A
   })) {
     const { kind, id } = decodeOpen(key, value);
     if (kind === 'provider' && !memory.isDirty(id)) {
-      const transaction = memory.transaction(id);
-      if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
+      found.set(key, memory.transaction(id)!);
       if (++stored >= query.limit) break;
     }
     const isOver = ++looked >= LIMITS.listRowsScannedMax || memory.charactersRead >= charactersUpTo;
@@ -150,9 +149,7 @@ function isCollected(type: TransactionType): boolean {
 /** Null: it did not fail, or was never sent, or its provider said so, which is the last word. */
 function endedByUsAt({ type, status, failureCode, approvalStatus, events }: Transaction): number | null {
   if (status !== 'FAILED' || approvalStatus === 'REJECTED') return null;
-  const failed = events.find((event) => event.status === 'FAILED');
-  if (failed === undefined) return null;
-  const { source, at } = failed;
+  const { source, at } = events.at(-1)!;
   const isByUs = isCollected(type)
     ? source === 'SYSTEM' && failureCode === 'expired'
     : source === 'DASHBOARD';
