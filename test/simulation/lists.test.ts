@@ -233,8 +233,9 @@ void t.test('every page of every filter combination is what a full scan would gi
   const views = storage.views.reader('accounts', 0);
   for (const [n, filter] of fc.sample(filterArbitrary, { seed: SEED, numRuns: 60 }).entries()) {
     const memory = new Memory(views, { sequence: 0, writesRows: false });
-    for (const { id } of model)
+    for (const { id } of model) {
       if (id.charCodeAt(20) % 4 === n % 4) memory.touchTransaction(memory.transaction(id)!);
+    }
     const bounds = { limit: 1 + pick(9), charactersMax: n % 2 === 0 ? 1 : Infinity, skippedMax: pick(3) };
     const listed: string[] = [];
     for (let after: string | null = null, pages = 0; pages === 0 || after !== null; pages++) {

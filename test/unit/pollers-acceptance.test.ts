@@ -3,6 +3,7 @@
 // does not tell.
 import t from 'tap';
 import { rejection } from '../../src/domain/error-code.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, Terminal } from '../../src/rails/rail.ts';
 import { charge, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
@@ -23,6 +24,37 @@ const UNAVAILABLE = { type: 'unavailable' } as const;
 function withoutAcceptances(driven: Driven): void {
   driven.accounts.intercept = ({ type }) => (type === 'RecordSubmission' ? UNAVAILABLE : null);
 }
+
+t.test('acceptance is told again when the account was busy', async (t) => {
+  const driven = await new Driven().start();
+  let refusals = 0;
+  driven.accounts.intercept = ({ type }) =>
+    type === 'RecordSubmission' && ++refusals <= 2 ? UNAVAILABLE : null;
+  const transaction = driven.accounts.create(charge());
+  t.equal(driven.accounts.transaction(transaction.id).status, 'PENDING_PROVIDER');
+  await driven.clock.advance(5_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
+  t.equal(driven.mtn.enquiries.length, 0);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL', 'it is asked about in its time');
+});
+
+t.test('acceptance is told in the end though the account was away for long', async (t) => {
+  const driven = await new Driven().start();
+  let tells = 0;
+  driven.accounts.intercept = ({ type }) => {
+    if (type !== 'RecordSubmission') return null;
+    tells++;
+    return UNAVAILABLE;
+  };
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(15 * MINUTE);
+  t.ok(tells > LIMITS.pollerSendsMax && tells < 30, `told ${tells} times`);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(2 * MINUTE);
+  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER', 'by an enquiry that says it again');
+});
 
 t.test('an accepted payout is not sent again though its account never hears of the acceptance', async (t) => {
   for (const hinted of [false, true]) {

@@ -487,37 +487,6 @@ t.test('an account that is away for long is told in the end', async (t) => {
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
 });
 
-t.test('acceptance is told again when the account was busy', async (t) => {
-  const driven = await new Driven().start();
-  let refusals = 0;
-  driven.accounts.intercept = ({ type }) =>
-    type === 'RecordSubmission' && ++refusals <= 2 ? UNAVAILABLE : null;
-  const transaction = driven.accounts.create(charge());
-  t.equal(driven.accounts.transaction(transaction.id).status, 'PENDING_PROVIDER');
-  await driven.clock.advance(5_000);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
-  t.equal(driven.mtn.enquiries.length, 0);
-  driven.provider.settle(transaction, paid());
-  await driven.clock.advance(MINUTE);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL', 'it is asked about in its time');
-});
-
-t.test('acceptance is told in the end though the account was away for long', async (t) => {
-  const driven = await new Driven().start();
-  let tells = 0;
-  driven.accounts.intercept = ({ type }) => {
-    if (type !== 'RecordSubmission') return null;
-    tells++;
-    return UNAVAILABLE;
-  };
-  const { id } = driven.accounts.create(charge());
-  await driven.clock.advance(15 * MINUTE);
-  t.ok(tells > LIMITS.pollerSendsMax && tells < 30, `told ${tells} times`);
-  driven.accounts.intercept = () => null;
-  await driven.clock.advance(2 * MINUTE);
-  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER', 'by an enquiry that says it again');
-});
-
 t.test('what its account ended on its own is followed no more', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
