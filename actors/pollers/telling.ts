@@ -173,7 +173,7 @@ export class Telling {
 
   #afterToldMs(watched: Watched): number {
     const { random, timings } = this.#options;
-    return watched.isLate && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
+    return watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
   }
 
   /** What its provider called about may be that it has taken the payment back, and its answers may know that a while later. It does not
@@ -215,7 +215,7 @@ export class Telling {
     const { now, random, timings } = this.#options;
     switch (reply.type) {
       case 'done':
-        return this.#parts.waiting.rest(watched);
+        return this.#parts.waiting.restUnlessHinted(watched);
       case 'rejected':
         this.#keeper.forget(watched);
         if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);

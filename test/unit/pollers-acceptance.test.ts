@@ -258,6 +258,41 @@ t.test(
   },
 );
 
+t.test('what its account disputes is asked about once more before it expires', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts, clock, provider } = driven;
+  const transaction = accounts.create(charge({ amount: '50000' }));
+  provider.settle(transaction, paid({ amount: 5, currency: 'UGX' }));
+  await clock.advance(transaction.expiresAt! - clock.now() - 1_000, 500);
+  provider.settle(transaction, paid({ amount: 50_000, currency: 'UGX' }));
+  await clock.advance(MINUTE, 500);
+  t.strictSame(accounts.reconciliation(), ['AMOUNT_MISMATCH']);
+  t.equal(accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test('a callback about what its account disputes is looked into at once', async (t) => {
+  for (const type of ['RecordOutcome', 'GetPending', null]) {
+    const driven = await new Driven().start();
+    const { accounts, clock, provider } = driven;
+    const send = accounts.send.bind(accounts);
+    let answer: (() => void) | null = null;
+    accounts.send = (group, partition, message, onReply) => {
+      if (message.type !== type) return send(group, partition, message, onReply);
+      send(group, partition, message, (reply) => (answer = () => onReply(reply)));
+    };
+    const transaction = accounts.create(charge({ amount: '50000' }));
+    provider.settle(transaction, paid({ amount: 5, currency: 'UGX' }));
+    while (accounts.reconciliation().length === 0) await clock.advance(500);
+    while (type !== null && answer === null) await clock.advance(500);
+    provider.settle(transaction, paid({ amount: 50_000, currency: 'UGX' }));
+    driven.hint(transaction);
+    accounts.send = send;
+    (answer as (() => void) | null)?.();
+    await clock.advance(5_000);
+    t.equal(accounts.transaction(transaction.id).status, 'SUCCESSFUL', `while ${type} is answered`);
+  }
+});
+
 t.test(
   'what has ended at its account is let go though no feed tells of it, but for what is called back about',
   async (t) => {

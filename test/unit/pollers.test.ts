@@ -451,16 +451,6 @@ t.test('a success for another amount is a reconciliation item; the charge expire
   t.equal(driven.pollers.size, 0);
 });
 
-t.test('and is asked about once more before: its provider may have put that right', async (t) => {
-  const driven = await new Driven().start();
-  const transaction = driven.accounts.create(charge({ amount: '50000' }));
-  driven.provider.settle(transaction, paid({ amount: 5, currency: 'UGX' }));
-  await driven.clock.advance(transaction.expiresAt! - driven.clock.now() - 1_000);
-  driven.provider.settle(transaction, paid({ amount: 50_000, currency: 'UGX' }));
-  await driven.clock.advance(MINUTE);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
-});
-
 t.test('an outcome that its account cannot take now is told again until it does', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
