@@ -281,11 +281,16 @@ t.test(
 t.test(
   'a callback that comes when there is a note is answered, and kept, whoever resolved that',
   async (t) => {
-    for (const isResolved of [false, true]) {
+    for (const [isResolved, isFeedSlow] of [
+      [false, false],
+      [true, false],
+      [true, true],
+    ] as const) {
       const driven = await new Driven().start();
       const { accounts, clock } = driven;
       const transaction = await settledCharge(driven, 100);
       driven.mtn.onEnquire = () => LOST;
+      accounts.isFeedSlow = isFeedSlow;
       driven.hint(transaction);
       await clock.advance(20_000);
       const [note] = [...accounts.scenario.state.reconciliations.values()];
@@ -301,6 +306,8 @@ t.test(
       driven.provider.settle(transaction, reversed());
       const replies: string[] = [];
       driven.hint(transaction, ({ type }) => replies.push(type));
+      accounts.isFeedSlow = false;
+      accounts.create(charge({ msisdn: '+256702123456' }));
       await clock.advance(LIMITS.pollerNoteAfterMs + 1_000);
       t.strictSame(replies, ['done'], 'its provider need not call again');
       t.strictSame(accounts.notes(), isResolved ? [resolution, null] : [null]);
