@@ -82,8 +82,6 @@ export class CallbackNotes {
   came(id: string, accountId: string, noteId: string | null): void {
     const before = this.#all.get(id);
     if (before !== undefined) {
-      // Its note may be resolved by now.
-      if (before.isExplained && !before.isTelling) before.noteId = null;
       Object.assign(before, { isAsked: false, verdict: null, isExplained: false });
       // Whether there is a note of this one, too, its account knows: a person may have resolved that of the one before.
       if (!before.isTelling && !this.#due.has(id)) this.#later(before);
@@ -215,9 +213,9 @@ export class CallbackNotes {
 
   #resolved(unexplained: Unexplained, { type }: Reply): void {
     const isOver = type === 'done' || type === 'rejected';
-    // Another callback came meanwhile: it needs a note, whether this one is resolved or not.
-    if (!unexplained.isExplained) unexplained.noteId = null;
-    else if (isOver) return this.drop(unexplained.id);
+    if (isOver && unexplained.isExplained) return this.drop(unexplained.id);
+    // Another callback came meanwhile: it needs a note of its own.
+    if (isOver) unexplained.noteId = null;
     this.#later(unexplained);
   }
 }

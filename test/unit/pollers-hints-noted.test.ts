@@ -197,18 +197,23 @@ t.test('nobody is told of a callback that is noted when its poller stops', async
     [100, true],
     [20_000, true],
     [100, false],
+    [20_000, 'once'],
   ] as const) {
     const driven = await new Driven().start();
-    driven.accounts.takesNotes = takesNotes;
+    driven.accounts.takesNotes = takesNotes !== false;
     const transaction = await takenBack(driven);
     driven.hint(transaction);
     await driven.clock.advance(afterMs);
+    if (takesNotes === 'once') {
+      driven.accounts.takesNotes = false;
+      driven.hint(transaction);
+    }
     const stopping = driven.pollers.stop();
     await driven.clock.advance(25_000);
     await stopping;
     t.strictSame(
       driven.notices.map(({ what, transactionId }) => [what, transactionId]),
-      takesNotes ? [] : [['hint_lost', transaction.id]],
+      takesNotes === true ? [] : [['hint_lost', transaction.id]],
     );
     await driven.crash();
     driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
@@ -314,6 +319,38 @@ t.test(
       await driven.crash();
       await clock.advance(MINUTE, 500);
       t.equal(statusOf(driven, transaction), 'REVERSED');
+    }
+  },
+);
+
+t.test(
+  'a note whose account was away when it was to be resolved is, though its provider calls again',
+  async (t) => {
+    for (const isBefore of [true, false]) {
+      const driven = await new Driven().start();
+      const { accounts, clock } = driven;
+      const transaction = await settledCharge(driven, 100);
+      driven.mtn.onEnquire = () => LOST;
+      driven.hint(transaction);
+      await clock.advance(10_000);
+      const answer = deferred<EnquiryResult>();
+      const callAgain = (): void => {
+        driven.mtn.onEnquire = () => answer.promise;
+        driven.hint(transaction);
+      };
+      let tries = 0;
+      accounts.intercept = ({ type }) => {
+        if (type !== 'ResolveReconciliation' || tries++ > 0) return null;
+        if (isBefore) callAgain();
+        return UNAVAILABLE;
+      };
+      driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+      while (tries === 0) await clock.advance(100);
+      if (!isBefore) callAgain();
+      await clock.advance(3_000);
+      answer.resolve(paid());
+      await clock.advance(MINUTE, 500);
+      t.strictSame(accounts.notes(), [ANSWERED]);
     }
   },
 );
