@@ -93,10 +93,12 @@ export class Telling {
 
   conclude(watched: Watched, terminal: Terminal, source: Source): void {
     if (terminal.ourFault) this.#options.onNotice(noticeOf('our_fault', watched, terminal.providerStatus));
-    const deadline = messageDeadline(this.#options);
-    this.#pass(watched, outcomeOf(watched, terminal, source, deadline));
+    const verdict = outcomeOf(watched, terminal, source, messageDeadline(this.#options));
+    this.#keeper.callbacks.concluded(watched.id, verdict);
+    this.#pass(watched, verdict);
   }
 
+  /** Which is the answer to no callback. */
   expire(watched: Watched): void {
     const { accountId, id } = watched;
     const deadline = messageDeadline(this.#options);
@@ -109,7 +111,6 @@ export class Telling {
 
   #pass(watched: Watched, verdict: Verdict): void {
     watched.verdict = verdict;
-    this.#keeper.callbacks.concluded(watched.id, verdict);
     this.#verdicts++;
     watched.tells = 0;
     this.tell(watched);

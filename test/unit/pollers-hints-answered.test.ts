@@ -111,6 +111,26 @@ t.test('while the outcome is on its way: when it was asked whether more has happ
   t.hasStrict(replies, [DONE]);
 });
 
+t.test('nor by what expires without an answer of its provider: when that was asked after it', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.takesNotes = false;
+  const transaction = driven.accounts.create(charge());
+  await driven.crash();
+  driven.mtn.onEnquire = () => LOST;
+  await driven.clock.advance(transaction.expiresAt! - driven.clock.now() + 1_000, 500);
+  const replies: string[] = [];
+  const { accounts, clock } = driven;
+  for (let calls = 0; accounts.transaction(transaction.id).status !== 'FAILED'; calls++) {
+    driven.hint(transaction, ({ type }) => replies.push(type));
+    await clock.advance(2_500);
+  }
+  t.strictSame(replies, []);
+  driven.provider.settle(transaction, paid());
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await clock.advance(60_000, 500);
+  t.strictSame(accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
 t.test('not by an account that takes what was found out before it came', async (t) => {
   const driven = await new Driven().start();
   const { accounts } = driven;
