@@ -92,6 +92,25 @@ t.test('by an enquiry that began after it came', async (t) => {
   t.strictSame(replies, ['first done', 'second done']);
 });
 
+t.test('also where its provider says that it waits: of what was found in flight', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  await driven.crash();
+  const [first, second] = [deferred<EnquiryResult>(), deferred<EnquiryResult>()];
+  const pending = { type: 'pending', providerStatus: 'PENDING' } as const;
+  const replies: string[] = [];
+  driven.mtn.onEnquire = () => first.promise;
+  driven.hint(transaction, ({ type }) => replies.push(`first ${type}`));
+  driven.hint(transaction, ({ type }) => replies.push(`second ${type}`));
+  driven.mtn.onEnquire = () => second.promise;
+  first.resolve(pending);
+  await driven.clock.advance(5_000);
+  t.strictSame(replies, ['first done']);
+  second.resolve(pending);
+  await driven.clock.advance(100);
+  t.strictSame(replies, ['first done', 'second done']);
+});
+
 t.test('while the outcome is on its way: when it was asked whether more has happened', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());

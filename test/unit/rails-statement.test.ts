@@ -157,6 +157,30 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
   t.strictSame(periodOf(lines), { from: START, to: START + 24 * HOUR });
 });
 
+t.test('what a finding says, also of a statement without times and currencies', async (t) => {
+  const reversed = id('charge', 1);
+  const period = { from: START, to: START + 1, slackMs: 0 };
+  const ledger = floatOf('mtn_ke', period, [
+    record(START - HOUR, created('ChargeCreated', reversed, 300)),
+    record(START, { type: 'ChargeReversed', id: reversed }),
+  ]);
+  const lines = readStatement('reference,amount,type\nFEE,5,refund\n', DEFAULT_COLUMNS, 'Z');
+  t.equal(periodOf(lines), null);
+  const nothing = {
+    transactionId: null,
+    reference: null,
+    line: null,
+    ledger: null,
+    statement: null,
+    time: null,
+  };
+  const time = new Date(START).toISOString();
+  t.strictSame(compare(ledger.movements, lines, period).findings, [
+    { ...nothing, kind: 'extra', reference: 'FEE', line: 2, statement: '5 reversed' },
+    { ...nothing, kind: 'missing', transactionId: reversed, ledger: '3.00 KES reversed', time },
+  ]);
+});
+
 t.test('what differs just outside the period is not reported: another period has it', async (t) => {
   const charges = [1, 2, 3, 4].map((number) => id('charge', number));
   const [before, after, early, late] = charges as [string, string, string, string];
