@@ -309,6 +309,19 @@ t.test('what a provider calls about it may say only a while later', async (t) =>
   t.equal(driven.accounts.transaction(called.id).status, 'REVERSED', 'each time that it calls');
 });
 
+t.test('and however much it was asked about an earlier call', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = await settledCharge(driven, 5_000);
+  driven.hint(transaction);
+  await driven.clock.advance(40 * MINUTE, 500);
+  t.equal(driven.mtn.enquiries.length, 3);
+  driven.hint(transaction);
+  await driven.clock.advance(MINUTE, 500);
+  driven.provider.settle(transaction, reversed());
+  await driven.clock.advance(6 * MINUTE, 500);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});
+
 t.test(
   'a callback that was on its way for long is looked into: its provider does not call again',
   async (t) => {
