@@ -131,18 +131,14 @@ function saying(error: ErrorObject): string {
 }
 
 /** Null stands beside them where a field may be left out, which goes without saying. */
-function allowedWords(values: unknown): string {
-  return Array.isArray(values)
-    ? values
-        .filter((value) => value !== null)
-        .map(String)
-        .join(', ')
-    : String(values);
+function allowedWords(values: readonly (string | null)[]): string {
+  return values.filter((value) => value !== null).join(', ');
 }
 
+/** `type`: one, or a list of them. */
 function typeWords(type: unknown): string {
-  const names = Array.isArray(type) ? type.map(String) : String(type).split(',');
-  return names
+  return String(type)
+    .split(',')
     .map((name) => (/^[aeio]/.test(name) ? `an ${name}` : `a ${name}`))
     .join(' or ')
     .replace('a null', 'null');
