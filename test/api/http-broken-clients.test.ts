@@ -475,13 +475,14 @@ t.test('too much of answers that are not taken: the oldest are cut short', async
   const { front } = await watched(t, { bounds: { frontAnswersBytesMax: 40_000_000 } });
   const body = JSON.stringify({ long: 'x'.repeat(16_000_000) });
   front.bus.answer = () => ({ type: 'done', body, replayed: false });
-  const sockets: Socket[] = [];
-  for (let n = 0; n < 4; n++) {
+  const begin = async (): Promise<Socket> => {
     const socket = await open(front.port);
-    sockets.push(socket);
     socket.write(READ);
-    await new Promise((resolve) => socket.once('readable', resolve));
-  }
+    await once(socket, 'readable');
+    return socket;
+  };
+  const sockets: Socket[] = [];
+  for (let n = 0; n < 4; n++) sockets.push(await begin());
   const isWhole = (socket: Socket): Promise<boolean> =>
     new Promise((resolve) => {
       let bytes = 0;
@@ -495,4 +496,9 @@ t.test('too much of answers that are not taken: the oldest are cut short', async
   for (const socket of sockets) socket.destroy();
   t.strictSame(answers, [false, false, true, true]);
   t.hasStrict(await front.send(READ), { status: 200 }, 'and there is room again');
+
+  for (let n = 0; n < 2; n++) (await begin()).destroy();
+  const later = [await begin(), await begin()];
+  t.strictSame(await Promise.all(later.map(isWhole)), [true, true], 'who has gone takes none');
+  for (const socket of later) socket.destroy();
 });

@@ -262,6 +262,11 @@ t.test('HEAD is answered as GET is, but without the body', async (t) => {
     t.equal(received.indexOf('\r\n\r\n'), received.length - 4, 'nothing follows its headers');
     return answer;
   };
+  // Whoever has gone before its connection is closed is left alone: the HTTP library would end the process.
+  const gone = await open(front.port);
+  gone.write(requestBytes('HEAD', '/openapi.json', {}, null));
+  await once(gone, 'readable');
+  gone.destroy();
   const shown = ({ headers }: Answer): Record<string, string | undefined> => ({
     ...headers,
     'request-id': '',
@@ -276,7 +281,7 @@ t.test('HEAD is answered as GET is, but without the body', async (t) => {
     t.equal(Number(answer.headers['content-length']), Buffer.byteLength(got.text), path);
   }
   t.hasStrict(await head('/v1/deposits', {}), { status: 405, headers: { allow: 'POST' } });
-  t.strictSame(statuses[1], ['HEAD', '/v1/charges/:id', 200]);
+  t.strictSame(statuses[2], ['HEAD', '/v1/charges/:id', 200]);
   t.strictSame(statuses.at(-1), ['HEAD', '*', 405]);
 });
 
