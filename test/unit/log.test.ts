@@ -54,6 +54,7 @@ t.test('fields are judged by their names, at any depth', async (t) => {
     token: null,
     msisdn: '0772123456',
     phone: 256772123456,
+    phoneNumber: 772123456,
     wallet: { PartyId: '123', list: [{ password: 'd' }, 'call 256772123456'] },
     amount: '256',
     at: new Date(0),
@@ -67,6 +68,7 @@ t.test('fields are judged by their names, at any depth', async (t) => {
     token: null,
     msisdn: '077****456',
     phone: '25677****456',
+    phoneNumber: '****',
     wallet: { PartyId: '****', list: [{ password: '[redacted]' }, 'call 25677****456'] },
     amount: '256',
     at: '1970-01-01T00:00:00.000Z',
@@ -89,6 +91,7 @@ t.test('of a phone number four digits are hidden, however it is written', async 
 t.test('a phone number is one without quotes, too, and other numbers stay numbers', async (t) => {
   const metadata = { payer: 256772123456, order: 1256772123456, at: 1_764_258_000_000, share: 0.5 };
   t.strictSame(redact({ metadata }), { metadata: { ...metadata, payer: '25677****456' } });
+  t.strictSame(redact({ sums: [5n, 256772123456n] }), { sums: ['5', '25677****456'] }, 'JSON has no bigint');
 });
 
 t.test('a name is a text too', async (t) => {

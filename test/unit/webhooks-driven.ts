@@ -185,9 +185,11 @@ export class DrivenWebhooks {
     this.logic.evict(this.log.length);
   }
 
+  /** The same partition from a checkpoint; this one keeps in memory what it has there. */
   checkpointedAndReopened(): DrivenWebhooks {
-    this.checkpoint();
-    return new DrivenWebhooks(this.policy, [...this.log], new Map(this.rows), this.log.length, this.now);
+    const other = this.replayed();
+    other.checkpoint();
+    return new DrivenWebhooks(this.policy, [...this.log], other.rows, this.log.length, this.now);
   }
 
   #log(

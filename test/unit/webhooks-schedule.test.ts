@@ -79,6 +79,29 @@ void t.test('due times survive a restart, from the log alone and from a checkpoi
   t.end();
 });
 
+void t.test('operators see when the next attempt is and where it goes, and where the last one went', (t) => {
+  const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
+  driven.connect(appId(1), 'https://old.example.com/hook');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const shown = (status: string, url: string | null, nextAt: number | null): void => {
+    const next_attempt_at = nextAt === null ? null : new Date(nextAt).toISOString();
+    t.hasStrict(driven.list({}).data, [{ status, url, next_attempt_at }]);
+  };
+  shown('PENDING', 'https://old.example.com/hook', driven.now);
+  driven.record(driven.due()[0]!, failed, 0.5);
+  driven.changeUrl(appId(1), 'https://new.example.com/hook');
+  shown('RETRYING', 'https://new.example.com/hook', driven.now + 30_000);
+  driven.now += 30_000;
+  driven.record(driven.due()[0]!, delivered, 0.5);
+  shown('DELIVERED', 'https://example.com/hook', null);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.remove(appId(1));
+  const [untried] = driven.due();
+  driven.send({ type: 'CancelDelivery', deadline: Infinity, deliveryId: untried!.id });
+  t.hasStrict(driven.list({ status: 'CANCELLED' }).data, [{ url: null, next_attempt_at: null }]);
+  t.end();
+});
+
 void t.test('an attempt that is reported twice counts once, and one of no delivery changes nothing', (t) => {
   const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
   driven.connect(appId(1), 'https://example.com/hook');
