@@ -350,8 +350,28 @@ void t.test('where there is nothing to tell, the log hears of it now and then', 
   upstream.write(nothing);
   await upstream.reached(last + 1);
   t.equal(upstream.webhooks.log.length, 1);
+  const next = upstream.write(nothing);
+  while (reader.position < next) await turn();
+  t.equal(upstream.webhooks.log.length, 1, 'and then as seldom as before');
   await reader.close();
 });
+
+void t.test(
+  'what comes while one is handed over, and has nothing to tell, has been read after it',
+  async (t) => {
+    const upstream = new Upstream();
+    upstream.holds = true;
+    const reader = upstream.read();
+    upstream.write(succeeded(1));
+    while (upstream.held.length === 0) await turn();
+    const last = upstream.write(nothing);
+    while (upstream.handedOut < last) await turn();
+    t.equal(reader.position, 0, 'not before');
+    for (const answer of upstream.held) answer();
+    while (reader.position < last) await turn();
+    await reader.close();
+  },
+);
 
 void t.test('closed while the ledger is asked, it hands over nothing more', async (t) => {
   const upstream = new Upstream();
