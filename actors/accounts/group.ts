@@ -180,7 +180,6 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
         const page = listPage(this.#memory, this.#views, accountId, filter, null, bounds);
         return page.transactions;
       })
-      .filter(({ appId }) => appId !== null)
       .map((transaction) => createdAt(transaction) - openedAt)
       .sort((a, b) => a - b);
   }

@@ -29,6 +29,7 @@ import {
   outcome,
   START,
   submission,
+  withdrawal,
 } from './domain/scenario.ts';
 
 const ANSWER_WAIT_MS = 5_000;
@@ -281,14 +282,19 @@ void t.test('who comes back after Retry-After is let in, also where the rate was
   t.end();
 });
 
-void t.test('cash-outs of before a restart count, however many charges were made after them', (t) => {
+void t.test('cash-outs of the minute before a restart count, whatever was made after them', (t) => {
   const scenario = fundedMerchant();
-  const paid = scenario.create(payout());
-  const rows = new Map([[openKey(ACCOUNT, paid.id), encodeOpen(openOf(scenario.transaction(paid.id))!)]]);
-  const charged = scenario.create(charge({}, { idempotencyKey: 'charge-1' }));
-  const value = encodeOpen(openOf(scenario.transaction(charged.id))!);
+  const openedAt = START + 2 * MINUTE;
+  // Of before that minute, and three of it: the second one's end is what is waited for.
+  const paid = [-70_000, -50_000, -40_000, -20_000].map((ms, n) => {
+    const create = n % 2 === 0 ? payout : withdrawal;
+    return scenario.at(openedAt + ms).create(create({}, { idempotencyKey: `cash-out-${n}` })).id;
+  });
+  const rowOf = (id: string): string => encodeOpen(openOf(scenario.transaction(id))!);
+  const rows = new Map(paid.map((id) => [openKey(ACCOUNT, id), rowOf(id)]));
+  const charged = rowOf(scenario.create(charge()).id);
   for (let n = 0; n <= LIMITS.listRowsScannedMax; n++) {
-    rows.set(openKey(ACCOUNT, makeId('charge', idBody(n, START + MINUTE / 2))), value);
+    rows.set(openKey(ACCOUNT, makeId('charge', idBody(n, openedAt - 10_000))), charged);
   }
   const views: Views = {
     get: (table, key) => {
@@ -301,12 +307,19 @@ void t.test('cash-outs of before a restart count, however many charges were made
       for (const key of reverse ? keys.reverse() : keys) yield { key, value: rows.get(key)! };
     },
   };
-  const policy = { ...scenario.policy, cashOutPerMinute: 1 };
+  const policy = { ...scenario.policy, cashOutPerMinute: 2 };
   const partition = new AccountsPartition(policy, views, { sequence: 1, writesRows: false });
-  const now = START + MINUTE - 1;
-  const tick = { now, freshBody: idBody(1, now), elapsedMs: 0, writeFormat: 1 };
-  const { outcome } = partition.decide(payout({}, { idempotencyKey: 'payout-2' }), tick);
-  t.hasStrict(outcome, { reply: { type: 'rejected', rejection: { code: 'rate_limit_exceeded' } } });
+  const elapsedMs = 5_000;
+  const now = openedAt + elapsedMs;
+  const command = payout({}, { idempotencyKey: 'cash-out-5' });
+  const { outcome } = partition.decide(command, {
+    now,
+    freshBody: idBody(1, now),
+    elapsedMs,
+    writeFormat: 1,
+  });
+  const rejection = { code: 'rate_limit_exceeded', retryAfterSeconds: 15 };
+  t.hasStrict(outcome, { reply: { type: 'rejected', rejection } });
   t.end();
 });
 
