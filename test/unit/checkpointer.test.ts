@@ -152,6 +152,25 @@ t.test('it reads no further than it is asked to, and goes on where it was', asyn
   t.same(lines(), upTo(BATCH_RECORDS * 3));
 });
 
+t.test('what others wait for goes first, and the rest is said to be left until it is there', async (t) => {
+  const count = LIMITS.checkpointRecordsPerCommitMax * 2;
+  const { open, lines } = await following(t, count);
+  const checkpointer = open();
+  const advance = (mustWait: boolean): Promise<boolean> =>
+    checkpointer.advance(
+      'accounts',
+      0,
+      count,
+      () => {},
+      () => mustWait,
+    );
+  t.equal(await advance(true), false);
+  t.same(lines(), upTo(count / 2));
+  t.equal(await advance(true), true);
+  t.same(lines(), upTo(count));
+  t.equal(await advance(false), true);
+});
+
 t.test('nothing is said to be reached while the disk has it not', async (t) => {
   const { open, opened, views } = await following(t, BATCH_RECORDS);
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -193,7 +212,8 @@ t.test('a partition that is let go of is followed no further', async (t) => {
   const count = LIMITS.checkpointRecordsPerCommitMax * 3;
   const { open, lines } = await following(t, count);
   const checkpointer = open();
-  await checkpointer.advance('accounts', 0, count, () => checkpointer.release('accounts', 0));
+  const release = (): void => checkpointer.release('accounts', 0);
+  t.equal(await checkpointer.advance('accounts', 0, count, release), true, 'no rest is left to come back to');
   t.equal(lines().length, LIMITS.checkpointRecordsPerCommitMax);
   t.notOk(checkpointer.follows('accounts', 0));
 });

@@ -351,6 +351,8 @@ void t.test('for a subscriber at work so many batches are kept: beyond, it reads
   }
 });
 
+const aTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 void t.test('close waits for the handler in progress, whoever and how many call it', async (t) => {
   const log = new MemoryLog();
   log.publish(1);
@@ -371,8 +373,27 @@ void t.test('close waits for the handler in progress, whoever and how many call 
     await closed;
     ends.push(finished);
   });
+  await aTurn();
+  t.same(ends, []);
   finish();
   await Promise.all(closes);
   t.same(ends, [true, true]);
   await subscription.close();
+});
+
+void t.test('who has closed is handed nothing more, though it has yet to have its turn', async (t) => {
+  for (const turns of [0, 1]) {
+    const log = new MemoryLog();
+    log.publish(3 * LIMITS.feedRecordsPerTurnMax);
+    let handed = 0;
+    const subscription = log.feed.subscribe('accounts', 0, 0, () => {
+      handed += 1;
+    });
+    for (let n = 0; n < turns; n++) await aTurn();
+    const closed = subscription.close();
+    log.publish(1);
+    await closed;
+    await aTurn();
+    t.equal(handed, turns);
+  }
 });
