@@ -35,7 +35,7 @@ function page<Name extends TableName>(
   }
   const page = new PageText();
   let last: string | null = null;
-  for (const row of state.newest(table, startingAfter ?? undefined)) {
+  for (const row of state.newest(table, startingAfter)) {
     const shown = view(row);
     // An audited body may be nearly as large as one can be sent.
     const fits = page.rows.length < limit && page.add(JSON.stringify(shown));

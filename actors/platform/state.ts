@@ -84,8 +84,8 @@ export class PlatformState {
     if (this.#writesRows) this.#dirty.set(`${table} ${key}`, touched);
   }
 
-  /** Rows with keys below `before` (undefined: all), from the highest down; each is read when it is asked for. */
-  *newest<Name extends TableName>(table: Name, before: string | undefined): Generator<Tables[Name], void> {
+  /** Rows with keys below `before` (null: all), from the highest down; each is read when it is asked for. */
+  *newest<Name extends TableName>(table: Name, before: string | null): Generator<Tables[Name], void> {
     const end = before ?? LAST_KEY;
     const inMemory = [...this.#touched[table].values()]
       .filter(({ key }) => key < end)

@@ -1,6 +1,6 @@
 // The registry of accounts and the audit log: what is refused, what is logged once, and that pages are the same
 // whether rows are in memory, checkpointed, or replayed from the log's text.
-import { deepStrictEqual, doesNotMatch } from 'node:assert/strict';
+import { deepStrictEqual, doesNotMatch, ok } from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { platformGroup } from '../../actors/platform/group.ts';
@@ -49,6 +49,10 @@ function begin(n: number): BeginAudit {
 function end(n: number): EndAudit {
   const auditId = id('audit', n);
   return { type: 'EndAudit', deadline: DEADLINE, auditId, outcome: 'done', status: 201, code: null };
+}
+
+function markOpened(n: number): PlatformCommand {
+  return { type: 'MarkAccountOpened', deadline: DEADLINE, accountId: id('account', n) };
 }
 
 /** A partition as the runtime drives it, with its log as text and its views as a sorted table. */
@@ -118,11 +122,7 @@ interface Page {
 t.test('an account is registered once and opened once', async (t) => {
   const platform = new Driven();
   const unopened: PlatformQuery = { type: 'ListUnopenedAccounts', deadline: DEADLINE, limit: 10 };
-  const mark: PlatformCommand = {
-    type: 'MarkAccountOpened',
-    deadline: DEADLINE,
-    accountId: id('account', 1),
-  };
+  const mark = markOpened(1);
   t.hasStrict(platform.send(mark), { type: 'rejected', rejection: { code: 'not_found' } });
   for (let i = 0; i < 2; i++) {
     t.hasStrict(platform.send(register(1)), { body: JSON.stringify({ id: id('account', 1) }) });
@@ -251,6 +251,7 @@ t.test('pages are the same in memory, checkpointed and replayed', async (t) => {
     fc.record({ type: fc.constant('begin' as const), n: fc.nat(30) }),
     fc.record({ type: fc.constant('end' as const), n: fc.nat(30) }),
     fc.record({ type: fc.constant('register' as const), n: fc.nat(30) }),
+    fc.record({ type: fc.constant('open' as const), n: fc.nat(30) }),
     fc.constant({ type: 'checkpoint' as const }),
   );
   t.doesNotThrow(() =>
@@ -259,11 +260,15 @@ t.test('pages are the same in memory, checkpointed and replayed', async (t) => {
         const platform = new Driven();
         const begun = new Map<number, string | null>();
         const accounts = new Set<number>();
+        const opened = new Set<number>();
         for (const taken of steps) {
           if (taken.type === 'checkpoint') platform.checkpoint();
           else if (taken.type === 'register') {
             platform.send(register(taken.n));
             accounts.add(taken.n);
+          } else if (taken.type === 'open') {
+            platform.send(markOpened(taken.n));
+            if (accounts.has(taken.n)) opened.add(taken.n);
           } else if (taken.type === 'begin') {
             platform.send(begin(taken.n));
             if (!begun.has(taken.n)) begun.set(taken.n, null);
@@ -282,15 +287,18 @@ t.test('pages are the same in memory, checkpointed and replayed', async (t) => {
             readAll(each, 'GetAudit', limit).map((entry) => [entry.id, entry.outcome]),
             entries,
           );
-          const ids = readAll(each, 'ListAccounts', limit).map((account) => account.id);
           deepStrictEqual(
-            ids,
-            newestFirst(accounts).map((n) => id('account', n)),
+            readAll(each, 'ListAccounts', limit).map((account) => [account.id, account.opened]),
+            newestFirst(accounts).map((n) => [id('account', n), opened.has(n)]),
           );
           const unopened = each.ask({ type: 'ListUnopenedAccounts', deadline: DEADLINE, limit: 5 }) as Page;
+          const left = newestFirst(accounts).filter((n) => !opened.has(n));
           deepStrictEqual(
             unopened.data.map((account) => account.id),
-            ids.reverse().slice(0, 5),
+            left
+              .reverse()
+              .slice(0, 5)
+              .map((n) => id('account', n)),
           );
         }
       }),
@@ -342,6 +350,7 @@ function readAll(platform: Driven, type: 'GetAudit' | 'ListAccounts', limit: num
   let startingAfter: string | null = null;
   do {
     const page = platform.ask({ type, deadline: DEADLINE, limit, startingAfter }) as Page;
+    ok(page.data.length <= limit);
     all.push(...page.data);
     startingAfter = page.next_cursor;
   } while (startingAfter !== null);
