@@ -431,8 +431,11 @@ void t.test('whoever drains it while another does waits for the same end', async
   for (const end of ['flush', 'abandon'] as const) {
     const { partition, send, flush } = heldBack();
     send('Open');
+    send('Add');
     let ended = 0;
     const draining = [1, 2].map(() => partition.drain().then(() => ended++));
+    // The second record is in a later batch.
+    flush(1);
     await new Promise((resolve) => setImmediate(resolve));
     t.equal(ended, 0);
     if (end === 'flush') flush();

@@ -6,6 +6,7 @@ import t from 'tap';
 import { platformGroup } from '../../actors/platform/group.ts';
 import { decodePlatformRecord, encodePlatformRecord } from '../../actors/platform/record.ts';
 import type { PlatformRecord } from '../../actors/platform/record.ts';
+import { firstThatFit } from '../../actors/runtime/page.ts';
 import { COUNTRIES } from '../../src/domain/country.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { AUDIT_OUTCOMES } from '../../src/domain/platform-message.ts';
@@ -343,6 +344,9 @@ t.test('a page ends early rather than outgrow the bus, and goes on where it ende
     readAll(platform, 'GetAudit', 100).map((entry) => entry.id),
     Array.from({ length: 100 }, (_, at) => id('audit', 100 - at)),
   );
+  const rows = ['x'.repeat(LIMITS.listPageCharactersMax + 1), 'y', 'z'];
+  const sizes = [rows, rows.slice(1)].map((left) => firstThatFit(left, (row) => row).length);
+  t.strictSame(sizes, [1, 2], 'it has one row, however long');
 });
 
 function readAll(platform: Driven, type: 'GetAudit' | 'ListAccounts', limit: number): Page['data'][number][] {
