@@ -170,6 +170,22 @@ void t.test('who waits for a rail is answered by its first word, whatever that i
   t.end();
 });
 
+void t.test('whose wait is over is answered, also behind one whose answer the log has yet to take', (t) => {
+  const { partition, state, create, flush } = opened();
+  const replies = [create()];
+  flush();
+  state.now += ANSWER_WAIT_MS / 2;
+  replies.push(create());
+  flush();
+  for (let n = 0; n < 2; n++) {
+    state.now += ANSWER_WAIT_MS / 2;
+    partition.tick();
+  }
+  flush();
+  t.hasStrict(replies, [[{ type: 'done' }], [{ type: 'done' }]]);
+  t.end();
+});
+
 void t.test('a timer that falls due while nothing is taken is not lost', (t) => {
   const { partition, state, create, succeed, flush, createdIds, ofType } = opened();
   create();
