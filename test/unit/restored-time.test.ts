@@ -1,9 +1,10 @@
-// A partition's time does not go back where its log begins behind its last record: after a snapshot, or a trim.
+// A partition's time does not go back where its log begins behind its last record: after a snapshot, or a trim. Nor where its last batch
+// is said to be older than that.
 
 import { join } from 'node:path';
 import t from 'tap';
 import { makeId } from '../../src/domain/id.ts';
-import { tipAt } from '../../wal/batch.ts';
+import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
@@ -25,12 +26,15 @@ async function openAccountAt(directory: string, time: number, n: number): Promis
   return now;
 }
 
-/** As an empty machine does with a snapshot: the views, and the log from their batch on. */
-async function restore(from: string, to: string): Promise<void> {
-  const opened = (directory: string) => ({
+function opened(directory: string): { log: WriteAheadLog; views: ViewStore } {
+  return {
     log: WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => t.fail(error.message) }),
     views: ViewStore.open({ directory }),
-  });
+  };
+}
+
+/** As an empty machine does with a snapshot: the views, and the log from their batch on. */
+async function restore(from: string, to: string): Promise<void> {
   const [source, target] = [opened(from), opened(to)];
   const position = source.views.position('accounts', PARTITION)!;
   const rows = [...source.views.rows('accounts', PARTITION)];
@@ -38,6 +42,20 @@ async function restore(from: string, to: string): Promise<void> {
   const tip = tipAt(source.log.batch('accounts', PARTITION, position.batch));
   await target.log.startAt('accounts', PARTITION, tip);
   for (const { log, views } of [source, target]) await Promise.all([log.close(), views.close()]);
+}
+
+/** As batches before 2026-11-23 were: with the time of the process's clock. */
+async function giveLastBatchTime(directory: string, timeMs: number): Promise<void> {
+  const { log, views } = opened(directory);
+  const { batch } = log.tip('accounts', PARTITION);
+  const last = log.batch('accounts', PARTITION, batch);
+  const { hash: previousHash } = log.batch('accounts', PARTITION, batch - 1);
+  const recordsBytes = last.records.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
+  await log.truncateAfter('accounts', PARTITION, batch - 1);
+  const { bytes } = encodeBatch({ ...last, timeMs, previousHash, recordsBytes });
+  await log.appendForeign('accounts', PARTITION, [bytes]);
+  await views.drop('accounts', PARTITION);
+  await Promise.all([log.close(), views.close()]);
 }
 
 t.test('after a start with a clock ahead that was set right', async (t) => {
@@ -48,4 +66,11 @@ t.test('after a start with a clock ahead that was set right', async (t) => {
   t.ok(reached >= RIGHT + HOUR_MS, 'records keep their future time, and so do new ones');
   await restore(before, after);
   t.ok((await openAccountAt(after, RIGHT, 3)) >= reached, 'also where none of them is in the log');
+});
+
+t.test('after a clock that was set back, where a batch says an earlier time than its record', async (t) => {
+  const directory = temporaryDirectory(t);
+  const reached = await openAccountAt(directory, RIGHT + HOUR_MS, 1);
+  await giveLastBatchTime(directory, RIGHT);
+  t.ok((await openAccountAt(directory, RIGHT, 2)) >= reached);
 });
