@@ -1,5 +1,5 @@
 // What all partitions together have decided and the disk does not have yet is bounded, however many they are: a disk that takes
-// its time must not end the process. So is what one batch holds.
+// its time must not end the process. So is what their views lack, and what one batch holds.
 
 import t from 'tap';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
@@ -7,6 +7,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { Batch } from '../../wal/types.ts';
 import { fill, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
+import { until } from '../until.ts';
 
 const PARTITIONS = Math.ceil(LIMITS.logWritesOutstandingMax / LIMITS.mailboxMax) + 1;
 
@@ -34,6 +35,30 @@ t.test(
     for (const { type } of await openInAll()) t.equal(type, 'done');
   },
 );
+
+t.test('nor is anything decided while the views lack so much of all partitions together', async (t) => {
+  const storage = openStorage(temporaryDirectory(t));
+  t.teardown(() => storage.close());
+  const { checkpointLagMax } = LIMITS;
+  t.teardown(() => Object.assign(LIMITS, { checkpointLagMax }));
+  Object.assign(LIMITS, { checkpointLagMax: 4 });
+  const partitions = [0, 1];
+  let number = 0;
+  const openInAll = async (): Promise<string[]> => {
+    storage.tick();
+    const replies = partitions.map((partition) => {
+      const accountId = makeId('account', `${encodeTime(++number)}${'0'.repeat(16)}`);
+      return send(storage, partition, { ...OPEN_ACCOUNT, accountId });
+    });
+    return (await Promise.all(replies)).map(({ type }) => type);
+  };
+  for (const partition of partitions) await serve(storage, partition);
+  for (let n = 0; n < 2; n++) t.same(await openInAll(), ['done', 'done']);
+  t.same(await openInAll(), ['unavailable', 'unavailable']);
+  storage.checkpoint();
+  await until(() => partitions.every((each) => storage.partition('accounts', each)!.checkpointLag === 0));
+  t.same(await openInAll(), ['done', 'done']);
+});
 
 t.test('a batch holds no more than the bounds of the service say', async (t) => {
   for (const changed of [{ batchRecordsMax: 100 }, { batchBytesMax: 20_000 }]) {
