@@ -1,6 +1,11 @@
 // What GET /metrics says, in Prometheus' own text format, and what counting costs.
 import t from 'tap';
+import type { DiskSpace } from '../../src/data-directory/disk-space.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
+import { watchStorage } from '../../src/wiring/metrics.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
+import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 
 const charges = { surface: 'v1', method: 'POST', path: '/v1/charges' };
 
@@ -75,6 +80,31 @@ t.test('gauges are read when asked for', async (t) => {
   t.strictSame(await linesOf(metrics, 'daftari_transactions'), [
     'daftari_transactions{status="AWAITING_CUSTOMER"} 1',
   ]);
+});
+
+t.test('what a process writes is told by group: in all, but the lag of its slowest partition', async (t) => {
+  const storage = openStorage(temporaryDirectory(t));
+  t.teardown(() => storage.close());
+  const metrics = new Metrics();
+  watchStorage(metrics, storage, { freeBytes: 7_000 } as DiskSpace);
+  let number = 0;
+  const open = (partition: number): Promise<unknown> => {
+    const accountId = makeId('account', `${encodeTime(++number)}${'0'.repeat(16)}`);
+    return send(storage, partition, { ...OPEN_ACCOUNT, accountId });
+  };
+  for (const partition of [0, 1]) await serve(storage, partition);
+  await storage.openPartition('platform', 0, { epoch: 1, replica: null, onFenced: null });
+  await Promise.all([0, 0, 0, 1].map(open));
+  const replies = [open(0), open(1)];
+  const told = async (name: string): Promise<string[]> =>
+    (await linesOf(metrics, `daftari_${name}`)).map((line) => line.replace(`daftari_${name}`, ''));
+  t.strictSame(await told('mailbox_depth'), ['{group="accounts"} 2', '{group="platform"} 0']);
+  await Promise.all(replies);
+  t.strictSame(await told('mailbox_depth'), ['{group="accounts"} 0', '{group="platform"} 0']);
+  t.strictSame(await told('log_sequence'), ['{group="accounts"} 6', '{group="platform"} 0']);
+  t.strictSame(await told('checkpoint_lag_records'), ['{group="accounts"} 4', '{group="platform"} 0']);
+  t.strictSame(await told('partitions_owned'), ['{group="accounts"} 2', '{group="platform"} 1']);
+  t.strictSame(await told('disk_free_bytes'), [' 7000']);
 });
 
 t.test('counters of other parts, with and without labels, and histograms', async (t) => {
