@@ -97,7 +97,7 @@ t.test(
   },
 );
 
-t.test('a callback is read although its body begins with a byte order mark', async (t) => {
+t.test('a callback is read behind a byte order mark, and with a wrong hash not looked into', async (t) => {
   const heard: unknown[] = [];
   const bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
   bus.attach('pollers', 0, (message, onReply) => {
@@ -112,16 +112,23 @@ t.test('a callback is read although its body begins with a byte order mark', asy
   const rails: Pick<LoadedRails, 'rails' | 'callbacks' | 'isCallbackPlausible'> = {
     rails: new Map(),
     callbacks,
-    isCallbackPlausible: () => true,
+    isCallbackPlausible: (railId, text) => railId === 'airtel_ug' && !text.includes('wrong'),
   };
-  const log = createLog({ level: 'info', node: 'front1', stream: { write: () => {} } });
+  const lines: string[] = [];
+  const log = createLog({ level: 'info', node: 'front1', stream: { write: (line) => lines.push(line) } });
   const front = await startFront({
     onCallback: callbackHandler(bus, rails as LoadedRails, log, new Metrics()),
   });
   t.teardown(() => front.stop());
   const { pathname } = new URL(callbacks.portalUrl('http://x', 'airtel_ug') ?? '');
-  const body = `\ufeff{"transaction":{"id":"${referenceOf(transaction)}","status_code":"TS"}}`;
-  const response = await fetch(`http://127.0.0.1:${front.port}${pathname}`, { method: 'POST', body });
-  t.equal(response.status, 200);
+  const call = async (rest: string): Promise<number> => {
+    const body = `\ufeff{"transaction":{"id":"${referenceOf(transaction)}","status_code":"TS"}${rest}}`;
+    return (await fetch(`http://127.0.0.1:${front.port}${pathname}`, { method: 'POST', body })).status;
+  };
+  t.equal(await call(''), 200);
   t.match(heard, [{ type: 'Hint', accountId: transaction.accountId, transactionId: transaction.id }]);
+  t.strictSame(lines, []);
+  t.equal(await call(',"hash":"wrong"'), 200, 'nor is it sent again');
+  t.equal(heard.length, 1);
+  t.match(lines, [/"rail":"airtel_ug".*a callback carries a wrong hash/]);
 });
