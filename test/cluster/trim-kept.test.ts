@@ -307,7 +307,8 @@ t.test(
       { ...end!, batch: 9, sequence: sequenceAt(9) },
       { ...end!, batch: 2, sequence: sequenceAt(2), hash: '07'.repeat(32) },
     ]) {
-      writeFileSync(manifest, JSON.stringify({ ...ours, ends: [others] }));
+      const segments = ours.segments.with(-1, { ...ours.segments.at(-1)!, end: others });
+      writeFileSync(manifest, JSON.stringify({ ...ours, ends: [others], segments }));
       const { status, out, err } = await tool('archive', 5, '--to', archive, '--before', '2999-01-01');
       t.equal(status, 1, out);
       t.match(err, new RegExp(`accounts/5: batch ${others.batch} of .* is not the stream's`));

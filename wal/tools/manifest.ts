@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isPlace } from '../batch.ts';
 import { nameOf, type PartitionName, type StoredTip } from '../types.ts';
 import { messageOf, namingNow } from '../thrown.ts';
 
@@ -61,7 +62,8 @@ export function readManifest(directory: string): Manifest {
   return manifestIn(file, bytesOf(file));
 }
 
-/** What all parts name, the oldest first. Throws when a part is not the one that the next names. */
+/** What all parts name, the oldest first. Throws when a part is not the one that the next names, or the ends are not those of the
+ *  segments: a partition, or the end of one, would be left out without a word. */
 export function allSegments(directory: string, newest: Manifest): Segment[] {
   const parts = [newest.segments];
   for (let { earlier } = newest; earlier !== null;) {
@@ -74,7 +76,12 @@ export function allSegments(directory: string, newest: Manifest): Segment[] {
     parts.push(part.segments);
     ({ earlier } = part);
   }
-  return parts.toReversed().flat();
+  const segments = parts.toReversed().flat();
+  const named = new Set(segments.map(nameOf));
+  if (!areEndsOf(newest.ends, segments) || newest.ends.some((end) => !named.has(nameOf(end)))) {
+    throw damaged(join(directory, manifestFile), endsDiffer);
+  }
+  return segments;
 }
 
 /** Of a data directory: the newest format that its log may have records of; null: it does not say. A tool that copies its log asks last:
@@ -106,6 +113,19 @@ function endsOf(ends: readonly End[], segments: readonly Segment[]): End[] {
   return [...byName.values()];
 }
 
+const endsDiffer = 'partitions do not end where their segments do';
+
+/** Where the ends of these partitions are said a second time; there may be others. */
+function areEndsOf(ends: readonly End[], segments: readonly Segment[]): boolean {
+  const said = new Map(ends.map((end) => [nameOf(end), textOf(end)]));
+  const inOrder = segments.toSorted((a, b) => a.start.batch - b.start.batch);
+  return endsOf([], inOrder).every((end) => said.get(nameOf(end)) === textOf(end));
+}
+
+function textOf({ batch, sequence, epoch, timeMs, hash }: StoredTip): string {
+  return [batch, sequence, epoch, timeMs, hash].join(' ');
+}
+
 function bytesOf(file: string): Buffer {
   return namingNow(file, () => readFileSync(file));
 }
@@ -121,14 +141,46 @@ type Stored = Manifest | (Omit<Manifest, 'version' | 'earlier' | 'ends'> & { ver
 
 function storedIn(file: string, bytes: Buffer): Stored {
   const stored = parsed(file, bytes);
-  const { format, version, segments, points, ends, records = 0 } = Object(stored) as Record<string, unknown>;
+  const fields = Object(stored) as Record<string, unknown>;
+  const { format, version, segments, points, ends, earlier = null, records = 0 } = fields;
   if (typeof format === 'string' && typeof version === 'number') {
     const isKnown = format === 'daftari-segments' && (version === 1 || version === 2);
     if (!isKnown) throw new Error(`${file}: format ${format} ${version} is not known`);
-    const lists = version === 1 ? [segments, points] : [segments, points, ends];
-    if (lists.every(Array.isArray) && Number.isInteger(records)) return stored as Stored;
+    const isWhole =
+      areAll(segments, isSegment) && Array.isArray(points) && Number.isInteger(records) && isPart(earlier);
+    if (isWhole && version === 1) return stored as Stored;
+    if (isWhole && areAll(ends, isEnd) && 'earlier' in fields) {
+      if (!areEndsOf(ends, segments)) throw damaged(file, endsDiffer);
+      return stored as Stored;
+    }
   }
   throw damaged(file, 'it is no manifest');
+}
+
+function areAll<T>(list: unknown, isOne: (found: unknown) => found is T): list is T[] {
+  return Array.isArray(list) && list.every(isOne);
+}
+
+function isSegment(found: unknown): found is Segment {
+  const { group, partition, file, sha256: hash, start, end } = Object(found) as Record<string, unknown>;
+  const areTexts = typeof file === 'string' && typeof hash === 'string';
+  return areTexts && isPlace(String(group), Number(partition)) && isTip(start) && isTip(end);
+}
+
+function isEnd(found: unknown): found is End {
+  const { group, partition } = Object(found) as Record<string, unknown>;
+  return isPlace(String(group), Number(partition)) && isTip(found);
+}
+
+function isTip(found: unknown): found is StoredTip {
+  const { batch, sequence, epoch, timeMs, hash } = Object(found) as Record<string, unknown>;
+  const numbers = [batch, sequence, epoch, timeMs];
+  return numbers.every(Number.isSafeInteger) && typeof hash === 'string';
+}
+
+function isPart(found: unknown): boolean {
+  const { number, sha256: hash } = Object(found) as Record<string, unknown>;
+  return found === null || (Number.isSafeInteger(number) && typeof hash === 'string');
 }
 
 function parsed(file: string, bytes: Buffer): unknown {

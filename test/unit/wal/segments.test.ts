@@ -176,7 +176,16 @@ t.test('a manifest that is damaged is told by name, with what can be done', asyn
   const whole = readFileSync(file, 'utf8');
   const { ends, ...endless } = JSON.parse(whole);
   t.equal(ends.length, 3);
-  for (const text of ['', whole.slice(0, 300), 'null', '{}', JSON.stringify(endless)]) {
+  // Of a name or a number one bit has turned over: half of the backup would be restored, and be sound.
+  const turned = ['"earlier"', '"partition": 1', '"batch": 3', '"start"', '"sha256"'].flatMap((word) => {
+    const found = [whole.indexOf(word), whole.lastIndexOf(word, whole.indexOf('"points"'))];
+    return found.map((at) => {
+      const bytes = Buffer.from(whole);
+      const last = at + word.length - (word.endsWith('"') ? 2 : 1);
+      return bytes.fill(bytes[last]! ^ 2, last, last + 1).toString();
+    });
+  });
+  for (const text of ['', whole.slice(0, 300), 'null', '{}', JSON.stringify(endless), ...turned]) {
     writeFileSync(file, text);
     for (const [name, ...args] of [
       ['restore', '--from', to, '--rehearse'],
@@ -189,6 +198,12 @@ t.test('a manifest that is damaged is told by name, with what can be done', asyn
       );
     }
   }
+  // Of segments that another part names.
+  writeFileSync(file, whole);
+  growManifest(to);
+  t.match(await tool('backup', '--data', data, '--to', to), { status: 0 });
+  writeFileSync(file, readFileSync(file, 'utf8').replace('"partition": 1', '"partition": 3'));
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `${file} is damaged (` });
   rmSync(file);
   mkdirSync(file);
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `EISDIR: illegal operation` });

@@ -502,12 +502,12 @@ t.test('a manifest that does not say what its segments are is not restored', asy
   const manifest = JSON.parse(readFileSync(file, 'utf8'));
   const { segments } = manifest;
   t.equal(segments.length, 9);
-  const longer = segments.with(8, { ...segments[8], end: { ...segments[8].end, batch: 10 } });
+  const longer = segments.with(3, { ...segments[3], end: { ...segments[3].end, batch: 7 } });
   for (const [wrong, problem] of [
     [{ ...manifest, segments: segments.toSpliced(3, 1) }, /does not follow batch 3: a segment is missing/],
-    [{ ...manifest, segments: longer }, /ends at batch 9/],
+    [{ ...manifest, segments: longer }, /ends at batch 6/],
     [{ ...manifest, version: 3 }, /format daftari-segments 3 is not known/],
-    [{ ...manifest, segments: [] }, /nothing to restore/],
+    [{ ...manifest, segments: [] }, /is damaged \(partitions do not end where their segments do\)/],
   ] as const) {
     writeFileSync(file, JSON.stringify(wrong));
     const { status, err } = await tool('restore', '--from', to, '--rehearse');
