@@ -36,6 +36,9 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
     status: 0,
     report: { removed: false, partitions: [{ last: 0 }, { last: 0 }, { last: 8 }] },
   });
+  t.hasStrict(await toolJson('trim', '--data', whole, '--archive', one, '--group', 'webhooks'), {
+    report: { partitions: [{ group: 'webhooks', last: 8 }] },
+  });
 });
 
 t.test('no service starts between what trim finds unneeded and its removal', async (t) => {
@@ -227,11 +230,13 @@ t.test(
 );
 
 t.test('an archive that cannot go on with a partition goes on with the others', async (t) => {
-  const [data, archive, alone, other] = [next(), next(), next(), next()];
+  const [data, archive, other] = [next(), next(), next()];
+  const [group, partition] = [next(), next()];
   const atMs = Date.parse('2026-01-01T00:00:00Z');
   await write(data, 4, { atMs });
   await tool('archive', '--data', data, '--to', archive);
-  await tool('archive', '--data', data, '--to', alone, '--group', 'accounts');
+  await tool('archive', '--data', data, '--to', group, '--group', 'accounts');
+  await tool('archive', '--data', data, '--to', partition, '--group', 'webhooks');
   await write(data, 2, { epoch: 2, atMs: atMs + 10_000 });
   const database = openLogDatabase({ directory: data });
   const damaged = bytesAt(database, 7);
@@ -260,13 +265,26 @@ t.test('an archive that cannot go on with a partition goes on with the others', 
 
   // Of another log, of which one partition could be gone on with: nothing shows that it is of this.
   await write(other, 6, { atMs: atMs + 1 });
-  const kept = readFileSync(join(alone, 'manifest.json'), 'utf8');
-  t.match(await tool('archive', '--data', other, '--to', alone), {
+  for (const alone of [group, partition]) {
+    const kept = readFileSync(join(alone, 'manifest.json'), 'utf8');
+    t.match(await tool('archive', '--data', other, '--to', alone), {
+      status: 1,
+      out: '',
+      err: /of another log/,
+    });
+    t.equal(readFileSync(join(alone, 'manifest.json'), 'utf8'), kept);
+  }
+
+  // What is begun is of this log, whichever partition is damaged where it is looked for.
+  const again = openLogDatabase({ directory: other });
+  const broken = bytesAt(again, 4);
+  broken[80]! ^= 1;
+  await again.put(key(4), broken);
+  await again.close();
+  t.match(await toolJson('archive', '--data', other, '--to', next()), {
     status: 1,
-    out: '',
-    err: /of another log/,
+    report: { segments: [{}, {}], faults: [{ group: 'accounts', partition: 1, problem: /batch 4/ }] },
   });
-  t.equal(readFileSync(join(alone, 'manifest.json'), 'utf8'), kept);
 });
 
 t.test('without a time, archive takes what is older than 30 days', async (t) => {
@@ -371,4 +389,17 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   const whole = next();
   t.hasStrict(await tool('restore', '--from', to, '--to', whole), { status: 0 });
   t.hasStrict(await tips(whole), [{ start: { batch: 0 }, tip: { sequence: 30 } }]);
+  for (const [from, last] of [
+    [6, 11],
+    [11, 14],
+  ] as const) {
+    await checkpointAll(data);
+    t.match(
+      await toolJson('trim', ...trimArgs, '--yes'),
+      { status: 0, report: { removed: true, partitions: [{ from, last }] } },
+      'and so does the trim',
+    );
+    await write(data, 2, { epoch: 3, atMs: Date.parse('2026-03-01T00:00:00Z') });
+    t.equal((await tool('archive', '--data', data, '--to', to)).status, 0);
+  }
 });
