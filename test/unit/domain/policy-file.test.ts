@@ -19,7 +19,10 @@ t.test('what is given replaces its row, and only that', async (t) => {
         CHARGE: { UGX: { fixed: '5', basis_points: 10, floor: null, cap: '90' } },
         PAYOUT: { KES: {} },
       },
-      limits: { DEPOSIT: { GHS: { maximum: '100', daily: 200, monthly: null } }, CHARGE: { UGX: {} } },
+      limits: {
+        DEPOSIT: { GHS: { maximum: '100', daily: 200, monthly: null } },
+        CHARGE: { UGX: {}, KES: { maximum: '100', daily: '200', monthly: '300' } },
+      },
     }),
     DEFAULT_POLICY,
   );
@@ -35,6 +38,7 @@ t.test('what is given replaces its row, and only that', async (t) => {
   const off = Number.MAX_SAFE_INTEGER;
   t.strictSame(policy.limits.DEPOSIT.GHS, { maximum: 100, daily: 200, monthly: off });
   t.strictSame(policy.limits.CHARGE.UGX, { maximum: off, daily: off, monthly: off });
+  t.strictSame(policy.limits.CHARGE.KES, { maximum: 100, daily: 200, monthly: 300 });
   t.strictSame(policy.limits.PAYOUT, DEFAULT_POLICY.limits.PAYOUT);
   t.equal(policy.chargeExpiryMs, DEFAULT_POLICY.chargeExpiryMs);
 });
@@ -47,7 +51,12 @@ t.test('mistakes are all reported, each with its path', async (t) => {
     [{ fee: {} }, ['fee']],
     [{ minimums: { UGX: '0', KES: null, USD: '1' } }, ['minimums.USD', 'minimums.UGX', 'minimums.KES']],
     [{ minimums: 5 }, ['minimums']],
+    [{ minimums: { UGX: ['500'] } }, ['minimums.UGX']],
     [{ approval_thresholds: { GHS: null } }, ['approval_thresholds.GHS']],
+    [
+      { approval_thresholds: { GHS: '-1', USD: '1' } },
+      ['approval_thresholds.USD', 'approval_thresholds.GHS'],
+    ],
     [{ limits: { DEPOSIT: { KES: null } } }, ['limits.DEPOSIT.KES']],
     [{ fees: { DEPOSIT: {} } }, ['fees.DEPOSIT']],
     [{ fees: { CHARGE: { UGX: null } } }, ['fees.CHARGE.UGX']],
@@ -72,10 +81,23 @@ t.test('mistakes are all reported, each with its path', async (t) => {
     const found = parsed.type === 'invalid' ? parsed.problems.map(({ path }) => path) : [];
     t.strictSame(found, paths, JSON.stringify(json));
   }
-  t.throws(
-    () => parsePolicyFile('{"fee":1,"limits":[]}', DEFAULT_POLICY),
-    /fee is not known.*; limits is an object/,
-  );
+  const told: [text: string, message: string][] = [
+    ['[]', 'the policy is an object with the fields minimums, fees, limits, approval_thresholds'],
+    [
+      '{"fee":1,"limits":[]}',
+      'fee is not known; fields here are minimums, fees, limits, approval_thresholds; ' +
+        'limits is an object with the fields CHARGE, PAYOUT, DEPOSIT, WITHDRAWAL',
+    ],
+    ['{"minimums":{"UGX":null}}', 'minimums.UGX has a value; leave it out for the default'],
+    [
+      '{"fees":{"CHARGE":{"UGX":{"floor":"10","cap":"9","basis_points":2.5}}}}',
+      'fees.CHARGE.UGX.floor is not above the cap; ' +
+        'fees.CHARGE.UGX.basis_points is a whole number from 0 to 10000',
+    ],
+  ];
+  for (const [text, message] of told) {
+    t.throws(() => parsePolicyFile(text, DEFAULT_POLICY), { message }, text);
+  }
   t.throws(() => parsePolicyFile('{', DEFAULT_POLICY), SyntaxError);
 });
 
@@ -122,6 +144,7 @@ t.test('terms at the edge of what they may be are taken, for every type that has
       t.strictSame(parsed.value.fees[type].GHS, { ...free, ...fee });
     }
   }
+  t.equal(parsePolicyFile('{"minimums":{"UGX":"1"}}', DEFAULT_POLICY).minimums.UGX, 1);
   for (const type of ['CHARGE', 'PAYOUT', 'DEPOSIT', 'WITHDRAWAL'] as const) {
     const parsed = parsePolicy({ limits: { [type]: { KES: { maximum: 0 } } } }, DEFAULT_POLICY);
     assert(parsed.type === 'valid', JSON.stringify(parsed));
@@ -149,8 +172,11 @@ t.test("an account's own terms: absent changes nothing, null drops", async (t) =
       },
     },
   );
-  t.hasStrict(parseAccountTerms({ fees: { REFUND: {} } }), {
-    type: 'invalid',
-    problems: [{ path: 'fees.REFUND' }],
+  const wrong = parseAccountTerms({
+    approval_thresholds: { UGX: 'x' },
+    fees: { REFUND: {} },
+    limits: { CHARGE: { KES: { daily: 'x' } } },
   });
+  const paths = wrong.type === 'invalid' ? wrong.problems.map(({ path }) => path) : [];
+  t.strictSame(paths, ['approval_thresholds.UGX', 'fees.REFUND', 'limits.CHARGE.KES.daily']);
 });
