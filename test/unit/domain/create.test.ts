@@ -447,6 +447,7 @@ t.test('a withdrawal to a wallet whose network is not served holds nothing', asy
 t.test('a refusal says what would have been right', async () => {
   const kenyan = { currency: 'KES', msisdn: '+254732000111' } as const;
   const rows: [CreateCommand, string][] = [
+    [charge({ amount: '5,000' }), 'amount is a whole number of minor units, as a string of digits.'],
     [charge({ amount: '499' }), 'The minimum is 500 UGX in minor units.'],
     [payout({ ...kenyan, amount: '999' }), 'The minimum is 1000 KES in minor units.'],
     [payout({ amount: '10000001' }), 'The maximum is 10000000 UGX in minor units.'],

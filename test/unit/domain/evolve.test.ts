@@ -69,6 +69,26 @@ t.test('money that is not there is never held', async (t) => {
   t.throws(() => scenario.given({ ...event, amount: money(20_000_000) }), /by a reversal only/);
 });
 
+t.test(
+  'a charge of which the fee takes all has no net to move, when it is released or reversed',
+  async (t) => {
+    const dear = { fixed: money(90_000), basisPoints: 0, floor: null, cap: null };
+    const scenario = merchant({ fees: { 'CHARGE:UGX': dear } });
+    const { id } = scenario.create(charge());
+    scenario.when(outcome(id, 'SUCCESSFUL'));
+    scenario.given({ type: 'ChargeReleased', id });
+    t.ok(scenario.transaction(id).released);
+    scenario.when(outcome(id, 'REVERSED'));
+    t.strictSame(
+      scenario.transaction(id).journals.map(({ reason, entries }) => [reason, entries.length]),
+      [
+        ['CHARGE_SETTLED', 2],
+        ['CHARGE_REVERSED', 2],
+      ],
+    );
+  },
+);
+
 t.test('what an event names exists', async (t) => {
   const scenario = merchant();
   const rows: [event: AccountEvent, says: RegExp][] = [

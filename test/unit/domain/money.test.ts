@@ -35,6 +35,7 @@ import {
   merchant,
   outcome,
   payout,
+  recorded,
   SETTINGS,
   thenRecorded,
   thenRefused,
@@ -210,7 +211,10 @@ t.test('where there is no minimum, one minor unit may move, and nothing may not'
   ] as const;
   for (const [create, event] of rows) {
     thenRefused(scenario.decide(create({ amount: '0' })), 'amount_below_minimum', 'amount');
-    thenRecorded(scenario.decide(create({ amount: '1' })), event);
+    const decision = scenario.when(create({ amount: '1' }, { idempotencyKey: `one-${event}` }));
+    thenRecorded(decision, event);
+    const { id } = recorded(decision) as { readonly id: string };
+    thenRecorded(scenario.when(outcome(id, 'SUCCESSFUL')), 'TransactionSucceeded');
   }
 });
 
