@@ -10,11 +10,7 @@ export type Access =
   | { readonly type: 'refused'; readonly rejection: Rejection };
 
 /** Problems that a front reports about the key; all others come later in the order of checks. */
-const KEY_PROBLEMS: ReadonlySet<ErrorCode> = new Set([
-  'authentication_required',
-  'secret_key_required',
-  'invalid_api_key',
-]);
+const KEY_PROBLEMS: ReadonlySet<ErrorCode> = new Set(['secret_key_required', 'invalid_api_key']);
 
 /** Past its deadline: nobody waits for it any more, and nothing was decided. */
 export const TOO_LATE: Rejection = rejection(
