@@ -175,11 +175,11 @@ export class LogReader {
    *  newer one, or its end is lost) or it has another history. */
   holds(group: string, partition: number, position: ViewPosition): boolean {
     const start = this.startOf(group, partition);
-    if (position.batch === start.batch) return position.hash.equals(start.hash);
     // Trimmed away: nothing left to compare.
     if (position.batch < start.batch) return false;
-    if (position.batch > this.lastBatchNumber(group, partition)) return false;
-    return this.batch(group, partition, position.batch).hash.equals(position.hash);
+    if (position.batch > start.batch && position.batch > this.lastBatchNumber(group, partition)) return false;
+    const { sequence, hash } = this.tipAt(group, partition, position.batch);
+    return hash.equals(position.hash) && sequence === position.sequence;
   }
 
   /** As stored, unchecked. Throws LogCorruption when its page of the file cannot be read. */

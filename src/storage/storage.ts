@@ -190,9 +190,16 @@ export class Storage {
         `the log begins after batch ${start.batch}: it was trimmed beyond its views`,
       );
     }
-    const { hash } = this.log.tipAt(name, number, position.batch);
-    if (hash.equals(position.hash)) return null;
-    return new LogCorruption(place, 'its hash is not the one that the views were made from');
+    const { hash, sequence } = this.log.tipAt(name, number, position.batch);
+    if (!hash.equals(position.hash)) {
+      return new LogCorruption(place, 'its hash is not the one that the views were made from');
+    }
+    // A sequence that is too high would have them pass over records.
+    if (sequence === position.sequence) return null;
+    return new LogCorruption(
+      place,
+      `it ends with sequence ${sequence}: the views are damaged, move them away`,
+    );
   }
 
   /** What follows `batch` is about to be cut off. Views of it are removed first: a tool that reads beside this process would take an end

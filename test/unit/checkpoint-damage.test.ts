@@ -3,7 +3,10 @@
 
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
+import { logTools } from '../../src/log-tools/commands.ts';
+import { ViewStore } from '../../wal/views.ts';
 import { damageBatch, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { runTool } from './wal/run-tool.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 const ADD_USER = { type: 'AddUser', email: 'user@shop.test', role: 'MEMBER' };
@@ -46,4 +49,28 @@ t.test('nor is a stop cut short by it: the views of the others reach the end of 
   const after = openStorage(directory);
   t.equal(after.views.position('accounts', 1)?.sequence, after.log.tip('accounts', 1).sequence);
   await after.close();
+});
+
+t.test('views are not gone on from that say another sequence than their batch ends with', async (t) => {
+  const directory = temporaryDirectory(t);
+  const storage = openStorage(directory);
+  await serve(storage, 0);
+  await send(storage, 0, OPEN_ACCOUNT);
+  await storage.close();
+  const views = ViewStore.open({ directory });
+  const position = views.position('accounts', 0)!;
+  // A bit of it turned over: what comes next would be passed over.
+  await views.commit('accounts', 0, { ...position, sequence: position.sequence + 2 }, []);
+  await views.close();
+  const again = openStorage(directory);
+  await t.rejects(serve(again, 0), {
+    name: 'LogCorruption',
+    message: /ends with sequence 1: the views are damaged, move them away/,
+  });
+  await again.close();
+  for (const tool of ['verify', 'inspect'] as const) {
+    const { status, out } = await runTool(logTools, tool, '--data', directory);
+    t.equal(status, 1);
+    t.match(out, 'the checkpoint was made from another log than this one');
+  }
 });

@@ -455,7 +455,7 @@ async function importPartition(
       imported += 1;
       if (batch.batch === start.batch) await before.flush();
     } else if (batch.batch <= tip.batch) {
-      if (log.holds(group, partition, { sequence: 0, batch: batch.batch, hash: batch.hash })) continue;
+      if (log.holds(group, partition, tipAt(batch))) continue;
       throw differing(source, batch);
     } else {
       await after.add(batch);
