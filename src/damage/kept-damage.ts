@@ -3,6 +3,7 @@
 
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { nameOf } from '../../wal/types.ts';
 import type { PartitionPlace } from '../bus/bus.ts';
 import { placesIn } from '../data-directory/identity.ts';
 import { writeWholeFile } from '../data-directory/whole-file.ts';
@@ -11,6 +12,9 @@ const FILE = 'damaged.json';
 
 /** Where the file has rotted, too: any partition may have been in it. */
 export function readKept(directory: string): PartitionPlace[] {
+  const places = placesIn(directory);
+  const names = new Set(places.map(nameOf));
+  const isPlace = (found: unknown): found is PartitionPlace => names.has(nameIn(found));
   try {
     const kept: unknown = JSON.parse(readFileSync(join(directory, FILE), 'utf8'));
     if (Array.isArray(kept) && kept.every(isPlace)) return kept;
@@ -18,12 +22,12 @@ export function readKept(directory: string): PartitionPlace[] {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     if (!(error instanceof SyntaxError)) throw error;
   }
-  return placesIn(directory);
+  return places;
 }
 
-function isPlace(found: unknown): found is PartitionPlace {
+function nameIn(found: unknown): string {
   const { group, partition } = Object(found) as Record<string, unknown>;
-  return typeof group === 'string' && Number.isInteger(partition);
+  return typeof group === 'string' && typeof partition === 'number' ? nameOf({ group, partition }) : '';
 }
 
 export function keep(directory: string, partitions: readonly PartitionPlace[]): void {

@@ -18,7 +18,17 @@ t.test('what was kept is read, until nothing is', async (t) => {
   t.strictSame(readKept(directory), []);
 });
 
-for (const rotten of ['[{"group":"acc', '', '{}', 'null', '[null]', '[{"group":"accounts"}]', '[2]']) {
+const ofNone = ['[{"group":"accountz","partition":2}]', '[{"group":"accounts","partition":6}]'];
+for (const rotten of [
+  '[{"group":"acc',
+  '',
+  '{}',
+  'null',
+  '[null]',
+  '[{"group":"accounts"}]',
+  '[2]',
+  ...ofNone,
+]) {
   t.test(`of ${JSON.stringify(rotten)} any partition may have been refused`, async (t) => {
     const directory = temporaryDirectory(t);
     const identity = {
