@@ -401,7 +401,10 @@ t.test('restore goes back to a time or a sequence', async (t) => {
 
   const bySequence = next();
   const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '8'];
-  t.equal((await tool('restore', '--from', to, '--to', bySequence, ...at)).status, 0);
+  t.match(await tool('restore', '--from', to, '--to', bySequence, ...at), {
+    status: 0,
+    out: /^accounts\/0 [^]*\nwebhooks\/0 +18 +records to +18 [^\n]*\nsound: /,
+  });
   t.hasStrict(await tips(bySequence), [
     { tip: { sequence: 18 } },
     { tip: { sequence: 8 } },
