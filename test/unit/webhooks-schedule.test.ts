@@ -3,7 +3,8 @@
 import t from 'tap';
 import { retryDelayMs } from '../../actors/webhooks/schedule.ts';
 import { signatureOf } from '../../actors/webhooks/signature.ts';
-import { appId, DEFAULT_RETRY_MS, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { accountId, appId, DEFAULT_RETRY_MS, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
 
 const ROWS: readonly (readonly [attempt: number, seconds: number])[] = [
   [1, 30],
@@ -99,6 +100,21 @@ void t.test('operators see when the next attempt is and where it goes, and where
   const [untried] = driven.due();
   driven.send({ type: 'CancelDelivery', deadline: Infinity, deliveryId: untried!.id });
   t.hasStrict(driven.list({ status: 'CANCELLED' }).data, [{ url: null, next_attempt_at: null }]);
+  t.end();
+});
+
+void t.test('of a delivery that is sent again and again the newest attempts are kept', (t) => {
+  const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
+  driven.connect(appId(1), 'https://example.com/hook');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const again = { accountId: accountId(1), deliveryId: driven.list({}).data[0]!.id, operator: 'amina' };
+  const kept = LIMITS.webhookAttemptsKeptMax;
+  for (let n = 0; n <= kept; n++) {
+    driven.record(driven.due()[0]!, { ...delivered, excerpt: `answer ${n}` }, 0.5);
+    driven.send({ type: 'ReplayDelivery', deadline: Infinity, ...again });
+  }
+  const excerpts = driven.list({}).data[0]!.attempts.map(({ excerpt }) => excerpt);
+  t.same([excerpts.length, excerpts[0], excerpts.at(-1)], [kept, 'answer 1', `answer ${kept}`]);
   t.end();
 });
 
