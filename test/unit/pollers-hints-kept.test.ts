@@ -91,6 +91,26 @@ t.test('a callback during the last of some looks is looked into', async (t) => {
   t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
 });
 
+t.test('a callback whose turn comes while another process may have its partition is kept', async (t) => {
+  const driven = new Driven();
+  let holds = true;
+  await driven.pollers.start(0, { holds: () => holds });
+  const transaction = await settledCharge(driven, 5_000);
+  driven.provider.settle(transaction, reversed());
+  driven.mtn.onEnquire = () => LOST;
+  driven.mtn.maxConcurrency = 0;
+  driven.hint(transaction);
+  holds = false;
+  driven.mtn.maxConcurrency = 1;
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(driven.mtn.enquiries.length, 0);
+  holds = true;
+  await driven.clock.advance(30 * MINUTE, 1_000);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(2 * MINUTE, 1_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});
+
 t.test(
   'a callback outlives the end of its transaction: while it waits for its turn, or is enquired about',
   async (t) => {
