@@ -322,6 +322,21 @@ t.test('and however much it was asked about an earlier call', async (t) => {
   t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
 });
 
+t.test('but looks of what has ended take half of the room for it, and further ones a quarter', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = Infinity;
+  const count = 0.6 * LIMITS.pollerLateMax;
+  for (let n = 0; n < count; n++) {
+    const transaction = driven.accounts.create(charge({ amount: '500' }));
+    driven.provider.settle(transaction, paid());
+    driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+    driven.hint(transaction);
+  }
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(driven.mtn.enquiries.length - count, LIMITS.pollerLateMax / 2 - 1);
+  t.equal(driven.pollers.size, 0);
+});
+
 t.test(
   'a callback that was on its way for long is looked into: its provider does not call again',
   async (t) => {
