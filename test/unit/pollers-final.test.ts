@@ -61,6 +61,23 @@ t.test('charges that expire take no place of a payout that was said to have fail
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });
 
+t.test('nor of a charge that was paid, which its account has yet to take', async (t) => {
+  const driven = await new Driven({ timings: { afterExpiryMs: 20 * MINUTE } }).start();
+  const { accounts, clock } = driven;
+  const first = accounts.create(charge());
+  await clock.advance(22 * MINUTE + 10_000, 10_000);
+  for (let n = 0; n < LIMITS.pollerLateMax; n++) accounts.create(charge({ amount: '500' }));
+  await clock.advance(29 * MINUTE, 10_000);
+  driven.provider.settle(first, paid());
+  let isAway = true;
+  accounts.intercept = ({ type }) => (isAway && type === 'RecordOutcome' ? { type: 'unavailable' } : null);
+  await clock.advance(90_000, 500);
+  t.equal(accounts.inFlight().length, 0);
+  isAway = false;
+  await clock.advance(2 * MINUTE, 1_000);
+  t.strictSame(accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
 t.test('what expires while a poller that begins reads what had expired comes before that', async (t) => {
   const driven = await new Driven({ timings: { afterExpiryMs: 45 * MINUTE } }).start();
   const three = (): { id: string }[] => [1, 2, 3].map(() => driven.accounts.create(charge()));
