@@ -1,5 +1,5 @@
 // Decisions on what operators do with the operator token: open and configure accounts, connect apps.
-// What a front resends because it lost the answer finds its own work done and gets the same answer.
+// Who sends one again because its answer was lost finds its own work done and gets the same answer (src/operator/README.md names them).
 
 import type { Account, AccountSettings, App } from '../account.ts';
 import type {
