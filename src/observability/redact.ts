@@ -39,9 +39,9 @@ const SUSPICIOUS = new RegExp(
 const PHONE = new RegExp(String.raw`(?<!\d)((?:00)?(?:${DIALING_CODES}))(\d{2})\d{4}(\d{3})(?!\d)`, 'g');
 /** As people write it; only behind "+", since amounts and times follow one another too. */
 const SPACED_PHONE = new RegExp(String.raw`\+\(?(?:${DIALING_CODES})${SPACED_DIGITS}`, 'g');
-/** Also behind letters: in JSON within a text a new line ends in one. */
+/** Both also behind letters: in JSON within a text a new line ends in one. */
 const KEYS = /(sk_live_|pk_live_|whsec_)[\w-]+/g;
-const CREDENTIALS = /\b(bearer|basic) +[^\s"',]+/gi;
+const CREDENTIALS = /(bearer|basic) +[^\s"',]+/gi;
 
 /** Deeper is cut off: log lines and operators' bodies are flat. */
 const DEPTH = 6;

@@ -28,6 +28,7 @@ const texts: [string, string][] = [
   ['key sk_live_0ABC rest', 'key sk_live_[redacted] rest'],
   ['whsec_abc-_1', 'whsec_[redacted]'],
   ['{"text":"one\\nsk_live_0ABC"}', '{"text":"one\\nsk_live_[redacted]"}'],
+  ['{"text":"one\\nBearer abc.def"}', '{"text":"one\\nBearer [redacted]"}'],
   ['nothing to hide', 'nothing to hide'],
 ];
 
