@@ -64,8 +64,10 @@ export function errorCodesOf(route: Route): ErrorCode[] {
     if (route.authorised) codes.add('authentication_required').add('invalid_api_key');
     if (route.query !== null) codes.add('unknown_parameter').add('validation_failed');
     if (route.body !== null) {
-      codes.add('invalid_json').add('validation_failed').add('body_too_large').add('unsupported_media_type');
+      codes.add('invalid_json').add('validation_failed').add('unsupported_media_type');
     }
+    // Also of one that is passed over.
+    if (route.method !== 'GET') codes.add('body_too_large');
     for (const { notFound } of Object.values(route.parameters)) codes.add(notFound);
   }
   return (Object.keys(ERROR_CODES) as ErrorCode[]).filter((code) => codes.has(code));

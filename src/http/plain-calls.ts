@@ -51,7 +51,8 @@ export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void 
   if (validate === null) {
     const answer = (): void => run(facts, call, head, query.values, null);
     if (call.safe) answer();
-    else call.begin(answer);
+    // One that comes all the same may be malformed, which the HTTP library answers with 400.
+    else call.receive(() => call.begin(answer));
     return;
   }
   call.receive((bytes) => {

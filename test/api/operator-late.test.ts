@@ -1,4 +1,5 @@
 // An operator's change whose caller has been cut off is not made any more: they may have looked, found nothing, and sent it again.
+import type { Socket } from 'node:net';
 import t from 'tap';
 import type { Test } from 'tap';
 import { platformGroup } from '../../actors/platform/group.ts';
@@ -7,6 +8,7 @@ import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { askAccount } from '../../src/operator/context.ts';
 import { until } from '../until.ts';
+import { open, readAnswer, readToEnd, requestBytes } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -187,5 +189,34 @@ t.test(
     const theirs = await operator.call('POST', `/accounts/${elsewhere}/apps`, till);
     t.equal(theirs.status, 201, 'keys are of an account');
     t.not(theirs.body.publishable_key, app.publishable_key);
+  },
+);
+
+t.test(
+  'a change that takes no body is not begun before the end of one that comes all the same',
+  async (t) => {
+    const { id } = (await operator.call('POST', '/accounts', SHOP)).body;
+    const apps = `/accounts/${id}/apps`;
+    const app = (await operator.call('POST', apps, { name: 'Till', domain: 'coffee.test' })).body;
+    const headers = { Authorization: `Bearer ${TOKEN}`, 'Transfer-Encoding': 'chunked' };
+    const remove = requestBytes('DELETE', `/operator/v1${apps}/${app.id}`, headers, null);
+    const send = t.capture(operator.bus, 'send', operator.bus.send.bind(operator.bus));
+    const begin = async (): Promise<Socket> => {
+      const socket = await open(operator.port);
+      t.teardown(() => socket.destroy());
+      socket.write(remove);
+      t.equal((await operator.call('GET', apps)).body.data[0].removed_at, null);
+      const types = send().map(({ args }) => args[2].type);
+      t.strictSame(types, ['GetAccount'], 'its head was read before this');
+      return socket;
+    };
+    const broken = await begin();
+    const all = readToEnd(broken);
+    broken.write('zz\r\n');
+    t.match(await all, /^HTTP\/1\.1 400 /, 'a chunk that is none');
+    const whole = await begin();
+    const answered = readAnswer(whole);
+    whole.write('3\r\nabc\r\n0\r\n\r\n');
+    t.hasStrict(await answered, { status: 200, body: { id: app.id } });
   },
 );
