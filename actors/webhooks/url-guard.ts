@@ -38,9 +38,8 @@ function portProblem(url: URL, { allowPrivate, ports }: GuardOptions): string | 
   return `must not use port ${url.port}`;
 }
 
-/** `hostname` as the URL parser leaves it: every notation of an IPv4 address is dotted decimal by now. */
+/** `hostname` as the URL parser leaves it: every notation of an IPv4 address is dotted decimal by now, also with a root dot. */
 function hostProblem(hostname: string, { allowPrivate }: GuardOptions): string | null {
-  if (hostname === '') return 'has no host';
   if (allowPrivate) return null;
   const literal = literalOf(hostname);
   if (literal !== null) return isPublic(literal) ? null : `leads to ${NOT_PUBLIC}`;
@@ -50,7 +49,7 @@ function hostProblem(hostname: string, { allowPrivate }: GuardOptions): string |
 /** The address in a URL's host, null when it is a name. */
 function literalOf(hostname: string): string | null {
   if (hostname.startsWith('[')) return hostname.slice(1, -1);
-  return /^\d+\.\d+\.\d+\.\d+\.?$/.test(hostname) ? hostname.replace(/\.$/, '') : null;
+  return /^\d+\.\d+\.\d+\.\d+$/.test(hostname) ? hostname : null;
 }
 
 /** Names that mean this machine or this network, RFC 6761, 6762, 8375 and clouds' own. */

@@ -158,6 +158,24 @@ void t.test('a URL that leads inside, or could, is refused when it is saved', (t
   t.end();
 });
 
+void t.test('whoever saves it is told what is wrong with it', (t) => {
+  const told = [
+    ['https://example.com/ hook', 'contains white space, a control character or a backslash'],
+    ['example.com/hook', 'is not a URL'],
+    ['http://example.com/hook', 'must start with https://'],
+    ['https://user@example.com/', 'must not contain credentials'],
+    ['https://example.com/#hook', 'must not contain a fragment'],
+    ['https://example.com:8443/', 'must not use port 8443'],
+    ['https://metadata/', 'must name a public host'],
+    ['https://hooks..example.com/', 'has an invalid host name'],
+    ['https://8.8.8.8./', null],
+    ['https://10.0.0.1./', 'leads to an address that is not public'],
+    [longUrl(2_049), 'is longer than 2048 characters'],
+  ] as const;
+  for (const [url, words] of told) t.equal(checkWebhookUrl(url, PUBLIC_ONLY), words, url.slice(0, 60));
+  t.end();
+});
+
 void t.test('a public https URL may be saved', (t) => {
   for (const url of ALLOWED_URLS) t.equal(checkWebhookUrl(url, PUBLIC_ONLY), null, url);
   t.end();
