@@ -1,5 +1,5 @@
 // Reconciliation items: listed in one order, resolved once, counted for `/metrics` whatever becomes of the process.
-import { equal } from 'node:assert/strict';
+import { equal, ok } from 'node:assert/strict';
 import t from 'tap';
 import { type Bus, partitionOf, request } from '../../src/bus/bus.ts';
 import type { ReconciliationKind } from '../../src/domain/account-event.ts';
@@ -38,7 +38,9 @@ async function idsOf(query: string): Promise<string[]> {
   const ids: string[] = [];
   for (let after = ''; ;) {
     const { body } = await operator.call('GET', `/reconciliation?${query}${after}`);
-    ids.push(...body.data.map((item: { id: string }) => item.id));
+    const onPage: string[] = body.data.map((item: { id: string }) => item.id);
+    ok(onPage.length <= Number(/limit=(\d+)/.exec(query)![1]), 'as many as were asked for, at most');
+    ids.push(...onPage);
     equal(body.has_more, body.next_cursor !== null);
     if (!body.has_more) return ids;
     after = `&starting_after=${body.next_cursor}`;
