@@ -358,8 +358,8 @@ class Attempt {
     clearTimeout(this.#deadline);
     const excerpt = this.#statusCode === null ? detail : excerptOf(this.#chunks);
     const durationMs = Math.round(performance.now() - this.#startedAt);
-    // After a complete answer the connection is back with its agent; anything else ends here.
-    if (!this.#complete) this.#request?.destroy();
+    // When the request is sent and the answer complete the connection is back with its agent; anything else ends here.
+    if (!this.#complete || this.#request?.writableFinished === false) this.#request?.destroy();
     this.#settle({ error, statusCode: this.#statusCode, durationMs, excerpt });
   }
 }

@@ -337,6 +337,33 @@ void t.test('a huge answer is read up to a bound, and its status counts', ALONE,
   t.ok(written < 64 * 1024 * 1024, `${written} bytes`);
 });
 
+void t.test('an endpoint that answers and does not take the request keeps no connection', async (t) => {
+  const body = 'x'.repeat(16_000_000);
+  const taken = Promise.withResolvers<'whole' | 'closed'>();
+  const connected = Promise.withResolvers<net.Socket>();
+  const server = net.createServer({ pauseOnConnect: true }, (socket) => {
+    let bytes = 0;
+    socket.on('data', (chunk) => {
+      bytes += chunk.length;
+      if (bytes > body.length) taken.resolve('whole');
+    });
+    socket.on('close', () => taken.resolve('closed'));
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+    connected.resolve(socket);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as net.AddressInfo).port}/`;
+  const event = { eventId: 'evt_1', eventType: 'charge.successful', signingSecret: SECRET };
+  const result = await senderFor(t).send({ url, body, ...event });
+  t.hasStrict(result, { error: null, statusCode: 200, excerpt: 'ok' });
+  const socket = await connected.promise;
+  socket.resume();
+  t.equal(await taken.promise, 'closed', 'more than both systems keep is never sent');
+  socket.destroy();
+});
+
 const ENDLESS: readonly (readonly [what: string, first: string, each: string, SendResult['statusCode']])[] = [
   ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', null],
   ['blank lines', '', '\r\n', null],
