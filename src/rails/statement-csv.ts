@@ -1,5 +1,5 @@
 // CSV as banks and providers write it (RFC 4180): quotes, doubled quotes, line breaks inside quotes, a byte order mark,
-// UTF-8 or UTF-16, comma, semicolon or tab. The first row has the headings.
+// UTF-8 or UTF-16, comma, semicolon or tab, lines that end in a line feed, a carriage return or both. The first row has the headings.
 
 export interface CsvRow {
   /** Of the file, from 1: where the row begins. */
@@ -55,7 +55,8 @@ function* splitRows(text: string): Generator<Cells, void> {
   let startLine = 1;
   for (let i = 0; i < text.length; i++) {
     const character = text[i];
-    if (character === '\n') line++;
+    const isLineEnd = character === '\n' || (character === '\r' && text[i + 1] !== '\n');
+    if (isLineEnd) line++;
     if (quoted) {
       if (character !== '"') continue;
       const isDoubled = text[i + 1] === '"';
@@ -65,10 +66,10 @@ function* splitRows(text: string): Generator<Cells, void> {
     } else if (character === '"' && cell === '' && from === i) {
       quoted = true;
       from = i + 1;
-    } else if (character === separator || character === '\n' || character === '\r') {
+    } else if (character === separator || isLineEnd || character === '\r') {
       cell += text.slice(from, i);
       from = i + 1;
-      if (character === '\r') continue;
+      if (character === '\r' && !isLineEnd) continue;
       cells.push(cell);
       cell = '';
       if (character === separator) continue;
@@ -89,7 +90,7 @@ function isEmpty(cells: readonly string[]): boolean {
 
 /** The one of comma, semicolon and tab that the headings have most of. */
 function separatorOf(text: string): string {
-  const headings = text.slice(0, text.indexOf('\n') === -1 ? undefined : text.indexOf('\n'));
+  const [headings = ''] = /^[^\r\n]*/.exec(text) ?? [];
   const count = (separator: string): number => headings.split(separator).length;
   return [',', ';', '\t'].reduce((best, separator) => (count(separator) > count(best) ? separator : best));
 }

@@ -31,6 +31,14 @@ t.test('CSV with quotes, line breaks, other separators and a byte order mark', a
     [2, 'two\nlines', 'x'],
     [4, 'y', 'z'],
   ]);
+  t.strictSame(
+    cells('a;b\r1;"2\r3"\r\r4;5\r'),
+    [
+      [2, '1', '2\r3'],
+      [5, '4', '5'],
+    ],
+    'Excel’s "CSV (Macintosh)": with all of it taken for headings, all that the ledger has would be missing',
+  );
   t.strictSame(cells('a,b\n1,2\n, \n"",\n'), [[2, '1', '2']], 'Excel leaves empty rows behind the last');
   t.strictSame(
     [...readCsv('Amount,Currency,Fee,currency\n5.00,KES,1.00,\n')].map(({ fields }) => [...fields]),
