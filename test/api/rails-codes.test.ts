@@ -29,6 +29,9 @@ const MTN: Codes = [
   ['NOT_ALLOWED_TARGET_ENVIRONMENT', 'provider_rejected', 'provider_rejected'],
   ['INVALID_CALLBACK_URL_HOST', 'provider_rejected', 'provider_rejected'],
   ['INVALID_CURRENCY', 'provider_rejected', 'provider_rejected'],
+  // In no list, and of the same kind.
+  ['NOT_ALLOWED_CALLER', 'provider_rejected', 'provider_rejected'],
+  ['INVALID_API_USER', 'provider_rejected', 'provider_rejected'],
   ['SERVICE_UNAVAILABLE', 'provider_unavailable', 'provider_unavailable'],
   ['INTERNAL_PROCESSING_ERROR', 'unknown', 'unknown'],
   ['TRANSACTION_CANCELED', 'unknown', 'unknown'],
@@ -240,6 +243,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 200, { status: 'FAILED' }, { type: 'unknown' }],
     ['MTN', 202, { status: 'TIMEOUT' }, { type: 'accepted' }],
     ['MTN', 200, { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
+    ['MTN', 300, { code: 'PAYEE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 302, { code: 'PAYEE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 400, { message: 'Bad Request' }, { type: 'failed', failureCode: 'provider_rejected' }],
     ['MTN', 400, '<html>Bad Request</html>', { type: 'unknown' }],
@@ -259,6 +263,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 429, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 499, { code: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
     ['MTN', 500, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
+    ['MTN', 501, { code: 'NOT_ALLOWED' }, { type: 'unknown' }],
     ['MTN', 504, { code: 'NOT_ALLOWED' }, { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TF', 'DP00800001077'), { type: 'unknown' }],
     ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { type: 'unknown' }],
@@ -267,6 +272,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['AIRTEL', 200, airtelStatus('SUCCESS', 'DP00900001077', 'false'), { type: 'unknown' }],
     ['AIRTEL', 409, airtelStatus('TIP', 'DP00900001004', false), { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus(null, 'ESB000503', false), { type: 'unknown' }],
+    ['AIRTEL', 300, airtelStatus('TF', 'DP00900001009', false), { type: 'unknown' }],
     ['AIRTEL', 400, airtelStatus(null, 'DP00900001009', false), { failureCode: 'wallet_inactive' }],
     ['AIRTEL', 400, airtelStatus('SUCCESS', 'DP00900001000'), { type: 'unknown' }],
     // Of another id, perhaps: the same amount to the same number, a moment ago.
@@ -410,6 +416,7 @@ t.test('a message shows no full number, however it is written', async (t) => {
     ['0771-234-567 or 0771 234567', '****567 or ****567'],
     ['(0771) 234 567 or 0771.234.567, +256 (771) 234/567', '(****567 or ****567, +****567'],
     ['2026-11-21 10:30, limit 5 000 000', '2026-11-21 10:30, limit 5 000 000'],
+    ['x'.repeat(1_000), 'x'.repeat(255)],
   ] as const;
   for (const [message, shown] of CASES) {
     const transaction = transactionOf({ network: 'MTN' });

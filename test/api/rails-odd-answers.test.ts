@@ -219,6 +219,20 @@ t.test('amounts and currencies, however they are written, are theirs or nobodyâ€
   await each(t, airtel, charge, airtelRows);
 });
 
+t.test('a sandbox that has one currency for all moves ours, and no other', async (t) => {
+  const sandbox = new MtnRail({ ...MTN, currency: 'EUR' });
+  t.teardown(() => sandbox.close());
+  const of = (currency: string): string =>
+    `{"status":"SUCCESSFUL","amount":"10.50","currency":"${currency}"}`;
+  const ours = { type: 'succeeded', amount: 1_050, currency: 'KES' };
+  const nobodys = { type: 'succeeded', amount: 0, currency: null };
+  await each(t, sandbox, payout, [
+    [of('EUR'), ours, ours],
+    [of('USD'), nobodys, nobodys],
+  ]);
+  await each(t, mtn, payout, [[of('EUR'), nobodys, nobodys]]);
+});
+
 t.test('a number that no double carries is read digit by digit', async (t) => {
   const digits = '12345678901234567891';
   for (const id of [digits, `"${digits}"`]) {

@@ -66,13 +66,17 @@ t.test(
 const REFUSAL = '{"message":"No.","error_description":"No."}';
 const NETWORKS = ['MTN', 'AIRTEL'] as const;
 
-/** A provider that gives tokens, and answers every call that is made with one so; and both rails to it. */
-async function railsTo(t: Test, answer: () => { status: number; body: string }) {
+/** A provider that gives tokens where `token` says 200, and answers every call that is made with one so; and both rails to it. */
+async function railsTo(t: Test, answer: () => { status: number; body: string }, token = () => 200) {
   let minted = 0;
   let aheadMs = 0;
   const server = createServer((request, response) => {
     if (request.url?.includes('token') === true) {
-      response.end(JSON.stringify({ access_token: `t${++minted}`, expires_in: 3_600 }));
+      const granted = { access_token: `t${++minted}`, expires_in: 3_600 };
+      const status = token();
+      response
+        .writeHead(status, { 'Retry-After': '17' })
+        .end(status === 200 ? JSON.stringify(granted) : REFUSAL);
       return;
     }
     const { status, body } = answer();
@@ -162,5 +166,27 @@ t.test('a refusal in a listed code is final at once, with a token that was just 
     later(LIMITS.railTokenRetryMs);
     t.match(await rails[network].submit(transaction), { type: 'failed', failureCode: 'provider_rejected' });
     t.equal(minted(), 2);
+  }
+});
+
+t.test('where a call is refused and no newer token is given, what is said of the token counts', async (t) => {
+  for (const [status, expected] of [
+    [401, { type: 'failed', failureCode: 'provider_rejected', providerStatus: '401', ourFault: true }],
+    [503, { type: 'not_accepted', retryAfterMs: 17_000 }],
+  ] as const) {
+    for (const network of NETWORKS) {
+      let ofToken = 200;
+      const { rails, later, minted } = await railsTo(
+        t,
+        () => ({ status: 401, body: REFUSAL }),
+        () => ofToken,
+      );
+      const transaction = transactionOf({ network });
+      t.equal((await rails[network].submit(transaction)).type, 'not_accepted');
+      ofToken = status;
+      later(LIMITS.railTokenRetryMs);
+      t.match(await rails[network].submit(transaction), expected, `${network} ${status}`);
+      t.equal(minted(), 2);
+    }
   }
 });
