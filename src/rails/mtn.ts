@@ -268,8 +268,8 @@ function readSubmit(transaction: PendingTransaction, currency: string, result: C
   return read;
 }
 
-/** Only a listed code is final, and not where it may be a gateway's that gave up waiting; also that MTN does not let us
- *  in. Anything else may be about the way there, and MTN may have taken it: enquire. */
+/** Only a listed code is final, and not where it may be a gateway's that gave up waiting, nor beside the 202 that took it; also that
+ *  MTN does not let us in. Anything else may be about the way there, and MTN may have taken it: enquire. */
 function readRefusal(
   answer: HttpAnswer,
   body: Readonly<Record<string, unknown>>,
@@ -286,7 +286,7 @@ function readRefusal(
   // A bad request, said by MTN and not by something in between, is refused for good.
   if (code === null && status === 400) return failed('provider_rejected', '400', message);
   const isRedirect = status >= 300 && status < 400;
-  if (code === null || isRedirect || status === 408 || status > 500) return unknown;
+  if (code === null || status === 202 || isRedirect || status === 408 || status > 500) return unknown;
   if (status === 500 && !isMtnConfigurationCode(code)) return unknown;
   const failure = mtnRefusal(code, message, direction);
   return failure === null ? unknown : failed(failure, code, message);

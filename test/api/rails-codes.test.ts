@@ -239,6 +239,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 200, { status: 503, error: 'Service Unavailable' }, { type: 'unknown' }],
     ['MTN', 204, '', { type: 'unknown' }],
     ['MTN', 202, { code: 'PENDING', message: 'x' }, { type: 'unknown' }],
+    ['MTN', 202, { code: 'PAYEE_NOT_FOUND', message: 'x' }, { type: 'unknown' }],
     ['MTN', 202, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 200, { status: 'FAILED' }, { type: 'unknown' }],
     ['MTN', 202, { status: 'TIMEOUT' }, { type: 'accepted' }],
