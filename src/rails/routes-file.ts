@@ -149,12 +149,17 @@ function readRoute(fields: Fields): ReadRoute | null {
         GRACE_SECONDS),
   };
   const ownCurrency: Currency | null = country === null ? null : COUNTRY_FACTS[country].currency;
+  const currencies: readonly (Currency | 'EUR')[] = [ownCurrency ?? 'UGX', 'EUR'];
   const currency = fields.optional('currency', (field) =>
-    field.oneOf<Currency | 'EUR'>([ownCurrency ?? 'UGX', 'EUR']),
+    field.oneOf(adapter === 'airtel' ? currencies.slice(0, 1) : currencies),
   );
   // Without it nobody knows which other fields belong here.
   if (adapter === null) return null;
   const specific = adapter === 'airtel' ? readAirtel(fields, ownCurrency) : readMtn(fields);
+  // Elsewhere 500 shillings would be sent as 500 euros.
+  if (currency === 'EUR' && specific?.adapter === 'mtn' && specific.targetEnvironment !== SANDBOX) {
+    fields.problem(`currency: "EUR" is the sandbox's alone`);
+  }
   fields.nothingElse();
   if (id === null || country === null || network === null || baseUrl === null) {
     return null;
@@ -166,6 +171,8 @@ function readRoute(fields: Fields): ReadRoute | null {
 
 const ANSWER_LONGEST_MS = 60_000;
 const GRACE_SECONDS = 120;
+/** MTN's target environment that takes euros, and nothing else. */
+const SANDBOX = 'sandbox';
 
 type MtnSpecific = Omit<MtnRoute, keyof RouteOf<ProviderRailOptions>>;
 type AirtelSpecific = Omit<AirtelRoute, keyof RouteOf<ProviderRailOptions>>;

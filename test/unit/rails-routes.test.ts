@@ -96,6 +96,12 @@ t.test('a line break after a secret is not part of it', async (t) => {
   t.throws(() => parse({ ...MTN, collection: blank }), /the environment has no BLANK/);
 });
 
+t.test('a sandbox may have its own currency', async (t) => {
+  const sandbox = { ...MTN, target_environment: 'sandbox', currency: 'EUR' };
+  t.hasStrict(read(JSON.stringify({ routes: [sandbox] })).routes, [{ currency: 'EUR' }]);
+  t.hasStrict(read(JSON.stringify({ routes: [{ ...MTN, currency: 'UGX' }] })).routes, [{ currency: 'UGX' }]);
+});
+
 t.test('what is wrong is named, with its line', async (t) => {
   const change = (route: object, changes: object): object[] => [{ ...route, ...changes }];
   const withKey = (subscription_key: unknown) =>
@@ -118,6 +124,11 @@ t.test('what is wrong is named, with its line', async (t) => {
     [change(MTN, { base_url: 'https://user:word@host' }), /without credentials/],
     [change(MTN, { base_url: 'https://:word@host' }), /without credentials/],
     [change(MTN, { currency: 'KES' }), /currency: takes "UGX" or "EUR"/],
+    [
+      change(MTN, { currency: 'EUR' }),
+      /^rails\.json:3: routes\[0\]\.currency: "EUR" is the sandbox's alone$/,
+    ],
+    [change(AIRTEL, { currency: 'EUR' }), /currency: takes "KES"$/],
     [change(MTN, { not_found_grace_seconds: 29 }), /grace_seconds: takes a whole number from 30 to 3600/],
     [change(MTN, { answer_ms: 60_000, not_found_grace_seconds: 119 }), /takes a whole number from 120 to/],
     [change(MTN, { max_concurrency: 0 }), /max_concurrency: takes a whole number from 1 to/],
