@@ -255,6 +255,11 @@ t.test('and no longer than somebody calls it', (t) => {
   for (const at of [100_000, 300_000, 400_000]) fail(breaker, at);
   t.ok(breaker.isDegraded(519_999));
   t.notOk(breaker.isDegraded(520_000));
+  succeed(breaker, 530_000);
+  for (const at of [600_000, 800_000]) fail(breaker, at);
+  t.notOk(breaker.isDegraded(850_000), 'a call succeeded in between');
+  fail(breaker, 900_000);
+  t.ok(breaker.isDegraded(900_000), 'as long after that, and as often');
   t.end();
 });
 
