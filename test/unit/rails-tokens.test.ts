@@ -114,6 +114,34 @@ t.test('a refused token is replaced, one that was just made is not', async (t) =
   t.equal(valueOf(cache.get()), 'two');
 });
 
+t.test(
+  'it is we that are refused when so many tokens were for so long, and none of them twice',
+  async (t) => {
+    const { clock, fetches, cache, end } = heldCache();
+    const refuseAnother = async (): Promise<void> => {
+      void cache.get();
+      await end(minted(`token ${fetches.length}`));
+      const token = await cache.get();
+      if (token.type !== 'token') throw new Error('there is one');
+      for (let calls = 0; calls < LIMITS.railTokensRefusedMin; calls++) cache.refuse(token);
+      await clock.advance(LIMITS.railTokenRetryMs);
+      cache.refuse(token);
+    };
+    await refuseAnother();
+    await clock.advance(2 * LIMITS.railTokensRefusedMs, LIMITS.railTokensRefusedMs);
+    t.notOk(cache.refusesAll, 'many calls, and one token');
+    cache.letIn();
+    const since = clock.now();
+    for (let tokens = 0; tokens < LIMITS.railTokensRefusedMin; tokens++) await refuseAnother();
+    await clock.advance(since + LIMITS.railTokensRefusedMs - 1 - clock.now(), LIMITS.railTokensRefusedMs);
+    t.notOk(cache.refusesAll, 'many tokens, and not for long');
+    await clock.advance(1);
+    t.ok(cache.refusesAll);
+    cache.letIn();
+    t.notOk(cache.refusesAll);
+  },
+);
+
 t.test('a request whose token is refused is sent once more, with another or not at all', async (t) => {
   const answer = (status: number) =>
     ({ type: 'answer', status, contentType: 'application/json', body: '' }) as never;
