@@ -219,6 +219,31 @@ t.test('amounts and currencies, however they are written, are theirs or nobodyâ€
   await each(t, airtel, charge, airtelRows);
 });
 
+t.test(
+  'what a route has no credentials for fails before anything is sent, and an enquiry ends nothing',
+  async (t) => {
+    const collecting = new MtnRail({ ...MTN, disbursement: null });
+    const sending = new MtnRail({ ...MTN, collection: null });
+    t.teardown(() => Promise.all([collecting.close(), sending.close()]));
+    asked = '';
+    for (const [rail, transaction, lacks] of [
+      [collecting, payout, /has no credentials to send/],
+      [sending, charge, /has no credentials to collect/],
+      [airtel, payout, /has no PIN to send with/],
+    ] as const) {
+      t.match(await rail.submit(transaction()), {
+        type: 'failed',
+        failureCode: 'provider_rejected',
+        failureMessage: lacks,
+        providerStatus: null,
+        ourFault: true,
+      });
+      if (rail !== airtel) t.match(await rail.enquire(transaction()), { type: 'unknown' });
+      t.equal(asked, '');
+    }
+  },
+);
+
 t.test('a sandbox that has one currency for all moves ours, and no other', async (t) => {
   const sandbox = new MtnRail({ ...MTN, currency: 'EUR' });
   t.teardown(() => sandbox.close());
@@ -369,6 +394,31 @@ t.test('Airtel: words of other types and forms', async (t) => {
     [of('{"status":["TS"]}', '{"success":true}'), 'unknown', 'unknown'],
     [of('"TS"', '{"success":true}'), 'unknown', 'unknown'],
     [of(`{"status":"TS","id":"${referenceOf(charge())}"}`, '{"success":true}'), 'unknown', 'unknown'],
+  ]);
+});
+
+t.test('why it failed is told in the words that say most, wherever they stand', async (t) => {
+  const because = (failureCode: string, failureMessage: string | null) => ({ failureCode, failureMessage });
+  const late = (transaction: string, status: string): Row => {
+    const said = `{"data":{"transaction":{"status":"TF"${transaction}}},"status":{"response_code":"DP00800001005"${status}}}`;
+    const message = /"message":"(Too late[^"]*)"/.exec(said)?.[1] ?? null;
+    const expected = because('customer_unreachable', message);
+    return [said, expected, expected];
+  };
+  await each(t, airtel, charge, [
+    late(',"message":"Too late."', ',"message":"Process completed."'),
+    late(',"message":" "', ',"message":"Too late, it says."'),
+    late('', ''),
+    [
+      '{"status_code":"ROUTER112","status_message":"Not yours."}',
+      because('provider_rejected', 'Not yours.'),
+      'unknown',
+    ],
+  ]);
+  const nobody = because('wallet_not_found', 'Nobody has it.');
+  await each(t, mtn, payout, [
+    ['{"status":"FAILED","reason":{"code":"PAYEE_NOT_FOUND","message":"Nobody has it."}}', nobody, nobody],
+    ['{"code":"PAYEE_NOT_FOUND","message":"Nobody has it."}', nobody, 'unknown'],
   ]);
 });
 

@@ -174,6 +174,23 @@ t.test('a request whose token is refused is sent once more, with another or not 
   t.equal(sends, 1, 'the same again would be refused again');
 });
 
+t.test('what was answered is not sent again, although there is a newer token by then', async (t) => {
+  const { clock, cache, fetches, end } = heldCache();
+  void cache.get();
+  await end(minted('one'));
+  await clock.advance(LIFE_MS * 0.7, LIFE_MS);
+  const sent: string[] = [];
+  const result = await sendWithToken(cache, async (token) => {
+    sent.push(token);
+    await end(minted('two'));
+    return { type: 'answer', status: 202, text: '', mayBeCut: false };
+  });
+  t.hasStrict(result, { type: 'answer', status: 202 });
+  t.strictSame(sent, ['one']);
+  t.equal(fetches.length, 2);
+  t.equal(valueOf(cache.get()), 'two');
+});
+
 t.test('without a token nothing is sent, first or again', async (t) => {
   const { clock, cache, end } = heldCache();
   const sent: string[] = [];
