@@ -82,7 +82,12 @@ export class LogReader {
   startOf(group: string, partition: number): Tip {
     assertPlace(group, partition);
     const bytes = this.#stored(group, partition, 0);
-    return bytes === undefined ? emptyTip : decodeStart(bytes, group, partition);
+    if (bytes === undefined) return emptyTip;
+    const start = decodeStart(bytes, group, partition);
+    const number = this.#numberOf(start, group, partition);
+    if (number === start.batch) return start;
+    const problem = `the start of the trimmed log says batch ${start.batch}, and is that of batch ${number}`;
+    throw new LogCorruption({ group, partition, batch: 0, sequence: 0 }, problem);
   }
 
   /** The batches from a place on, oldest first, to the end that the log has when it is reached. Each is checked: its own
@@ -196,6 +201,23 @@ export class LogReader {
 
   async close(): Promise<void> {
     await this.database.close();
+  }
+
+  /** Which batch a start was made from, as the first one that is there tells if it follows. Of a number that has rotted, the log would
+   *  end there, with what follows lost, if it were higher than the last. */
+  #numberOf(start: Tip, group: string, partition: number): number {
+    try {
+      if (this.#unreadableOf(group, partition) !== undefined) return start.batch;
+      if (this.#stored(group, partition, start.batch + 1) !== undefined) return start.batch;
+      const first = this.firstBatchNumber(group, partition);
+      if (first === 0) return start.batch;
+      checkFollows(this.batch(group, partition, first), { ...start, batch: first - 1 });
+      return first - 1;
+    } catch (error) {
+      // What else is wrong there is told to whoever reads it.
+      if (error instanceof LogCorruption) return start.batch;
+      throw error;
+    }
   }
 
   #unreadableOf(group: string, partition: number): UnreadablePlace | undefined {

@@ -403,3 +403,32 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
     t.equal((await tool('archive', '--data', data, '--to', to)).status, 0);
   }
 });
+
+t.test('a beginning that says another batch number is told, and nothing is written after it', async (t) => {
+  const sound = next();
+  await write(sound, 5);
+  const open = (directory: string): WriteAheadLog =>
+    WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => t.fail(error.message) });
+  const log = open(sound);
+  await log.trimBefore('accounts', 1, 4);
+  await log.close();
+  // Its own is 3, and the last batch 6.
+  for (const batch of [1, 2, 7, 67]) {
+    const data = next();
+    cpSync(sound, data, { recursive: true });
+    const database = openLogDatabase({ directory: data });
+    const row = bytesAt(database, 0).toString().replace('"batch":3', `"batch":${batch}`);
+    await database.put(key(0), Buffer.from(row));
+    await database.close();
+    const { status, report } = await toolJson('verify', '--data', data);
+    t.equal(status, 1);
+    const problem = `the start of the trimmed log says batch ${batch}, and is that of batch 3`;
+    t.match(report.faults, [{ group: 'accounts', partition: 1, batch: 0, problem }]);
+    t.equal(report.faults.length, 1, 'what follows it is whole');
+    const turned = open(data);
+    const message = new RegExp(problem);
+    const options = { epoch: 1, replica: null, onDurable() {} };
+    t.throws(() => turned.openPartition('accounts', 1, options), { name: 'LogCorruption', message });
+    await turned.close();
+  }
+});
