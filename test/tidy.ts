@@ -71,7 +71,7 @@ const importRules: readonly ImportRule[] = [
     to: [
       'src/data-directory/**',
       'src/bus/bus.ts',
-      'src/domain/record-format.ts',
+      'src/domain/{event-codec,record-format}.ts',
       'src/config.ts',
       'src/secrets.ts',
       'src/limits.ts',

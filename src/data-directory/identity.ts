@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { LogCorruption } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import { nameOf, type PartitionName } from '../../wal/types.ts';
-import type { GroupName, PartitionPlace } from '../bus/bus.ts';
+import { type GroupName, partitionOf, type PartitionPlace } from '../bus/bus.ts';
+import { decodeRecord, RecordUnreadable } from '../domain/event-codec.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
 import { writeWholeFile } from './whole-file.ts';
@@ -72,21 +73,50 @@ export function readIdentity(directory: string): DataIdentity | null {
   );
 }
 
-/** What is wrong where a directory says this beside a log that has other partitions: an account would be looked for, and begun anew,
- *  where it is not. Null: nothing. */
+/** What is wrong where a directory says this beside a log that was begun with another number of partitions: an account would be looked
+ *  for, and begun anew, where it is not. Null: nothing. */
 export function partitionsProblem(
   directory: string,
   { partitions }: DataIdentity,
   log: LogReader,
 ): string | null {
-  const isBeyond = ({ group, partition }: PartitionName): boolean =>
-    group !== 'platform' && partition >= partitions;
-  const stray = log.partitionNames().find((name) => isBeyond(name) && isOwn(log, name));
-  if (stray === undefined) return null;
+  const stray = strayIn(log, partitions);
+  if (stray === null) return null;
   return (
-    `${join(directory, IDENTITY_FILE)} says "partitions": ${partitions}, and the log has ${nameOf(stray)}: put the one back that ` +
+    `${join(directory, IDENTITY_FILE)} says "partitions": ${partitions}, and the log has ${stray}: put the one back that ` +
     'was kept with the backup of this log'
   );
+}
+
+/** What no log has that was begun with so many partitions; null: there is nothing like it. */
+function strayIn(log: LogReader, partitions: number): string | null {
+  const names = log.partitionNames();
+  const isBeyond = ({ group, partition }: PartitionName): boolean =>
+    group !== 'platform' && partition >= partitions;
+  const beyond = names.find((name) => isBeyond(name) && isOwn(log, name));
+  if (beyond !== undefined) return nameOf(beyond);
+  // With more than there were, none is beyond: those that lack are told as lost, and most accounts are looked for in others.
+  for (const name of names.filter(({ group }) => group === 'accounts')) {
+    const accountId = firstAccountIn(log, name);
+    if (accountId === null || partitionOf(accountId, partitions) === name.partition) continue;
+    return `${accountId} in ${nameOf(name)}`;
+  }
+  return null;
+}
+
+/** Null: it has none, or none that can be read, which is told elsewhere. */
+function firstAccountIn(log: LogReader, { group, partition }: PartitionName): string | null {
+  try {
+    const { batch: afterBatch } = log.startOf(group, partition);
+    for (const { records } of log.read(group, partition, { afterBatch })) {
+      const [record] = records;
+      if (record !== undefined) return decodeRecord(record).accountId;
+    }
+    return null;
+  } catch (error) {
+    if (error instanceof LogCorruption || error instanceof RecordUnreadable) return null;
+    throw error;
+  }
 }
 
 /** A bit that turned over in a key names a partition that nobody has; its batch says whose it is. */

@@ -163,25 +163,36 @@ t.test('a partition that is not in a log with records is begun on purpose alone'
   t.equal((await readiness(part))[0], 200);
 });
 
-t.test('what says fewer partitions than the log has is not its own', async (t) => {
+t.test('what says another number of partitions than the log was begun with is not its own', async (t) => {
   const directory = temporaryDirectory(t);
   const dataDir = join(directory, 'data');
   const two = await startService({ PARTITIONS: '2' }, dataDir);
   await two.stop();
   const file = join(dataDir, 'daftari.json');
   const kept = readFileSync(file, 'utf8');
-  writeFileSync(file, JSON.stringify({ ...(JSON.parse(kept) as object), partitions: 1 }));
-  const other = /daftari\.json says "partitions": 1, .* log has accounts.1: put the one back/;
-  await t.rejects(startService(ONE, dataDir), other);
   const run = (...args: string[]) => runTool(logTools, ...args, '--data', dataDir);
-  t.match(await run('verify'), { status: 1, out: other });
-  t.match(await run('inspect', '--account', two.demo.account_id), { status: 1, err: other });
+  const { account_id } = two.demo;
+  const own = partitionOf(account_id, 2);
+  // With more, an account is told by where it is.
+  const more = [3, 4, 5, 6, 7, 8, 9].find((partitions) => partitionOf(account_id, partitions) !== own)!;
+  for (const [partitions, has] of [
+    [1, 'accounts.1'],
+    [more, `${account_id} in accounts.${own}`],
+  ] as const) {
+    writeFileSync(file, JSON.stringify({ ...(JSON.parse(kept) as object), partitions }));
+    const other = new RegExp(
+      `daftari\\.json says "partitions": ${partitions}, .* log has ${has}: put the one back`,
+    );
+    await t.rejects(startService({ PARTITIONS: `${partitions}` }, dataDir), other);
+    t.match(await run('verify'), { status: 1, out: other });
+    t.match(await run('inspect', '--account', account_id), { status: 1, err: other });
+  }
   writeFileSync(file, kept);
   t.equal((await readiness(dataDir, { PARTITIONS: '2' }))[0], 200, 'nothing was written');
   t.equal((await run('verify')).status, 0);
 
   // A bit that turned over in a key names a partition that nobody has: that is damage, and no other directory's.
-  const moved = 1 - partitionOf(two.demo.account_id, 2);
+  const moved = 1 - own;
   const database = openLogDatabase({ directory: dataDir });
   const bytes = Buffer.from(database.getBinary(['accounts', moved, 1])!);
   await commitDurably(database, [
