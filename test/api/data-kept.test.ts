@@ -19,7 +19,8 @@ import { partitionOf } from '../../src/bus/bus.ts';
 import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { createSecrets } from '../../src/secrets.ts';
-import { commitDurably, openLogDatabase } from '../../wal/lmdb.ts';
+import { commitDurably, type LogKey, openLogDatabase } from '../../wal/lmdb.ts';
+import { LogReader } from '../../wal/log-reader.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { whileStopped } from '../../wal/tools/stopped.ts';
 import type { Row } from '../../wal/types.ts';
@@ -244,6 +245,23 @@ async function accountsOf(service: Running): Promise<{ id: string; apps: { id: s
   return Promise.all(accounts);
 }
 
+/** Of its last batch a bit turns over. Returns what puts the batch back. */
+async function damageEnd(dataDir: string, group: (typeof PLACES)[number]): Promise<() => Promise<void>> {
+  const put = async (key: LogKey, value: Buffer): Promise<void> => {
+    const database = openLogDatabase({ directory: dataDir });
+    await commitDurably(database, [{ key, value }]);
+    await database.close();
+  };
+  const log = LogReader.openReader({ directory: dataDir });
+  const last = log.lastBatchNumber(group, 0);
+  const whole = Buffer.from(log.bytesOf(group, 0, last)!);
+  await log.close();
+  const turned = Buffer.from(whole);
+  turned[60]! ^= 1;
+  await put([group, 0, last], turned);
+  return () => put([group, 0, last], whole);
+}
+
 /** What the directory says of its key. */
 function sayKey(dataDir: string) {
   const file = join(dataDir, 'daftari.json');
@@ -296,6 +314,11 @@ t.test(
     const say = sayKey(dataDir);
     const own = say.said();
     say(undefined);
+    // What is damaged may be sealed with another: nothing that can be read says so.
+    const mend = await damageEnd(dataDir, 'webhooks');
+    t.match(await readiness(dataDir, OTHER_KEY), [503, /webhooks.0/]);
+    t.equal(say.said(), undefined);
+    await mend();
     t.equal((await readiness(dataDir))[0], 200);
     t.equal(say.said(), own, 'by what is sealed in it');
 
