@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { pipeline as piped } from 'node:stream/promises';
-import { createGunzip, createGzip } from 'node:zlib';
+import { createGunzip, createGzip, type Gunzip } from 'node:zlib';
 import { tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import { messageOf, naming } from '../thrown.ts';
@@ -75,12 +75,7 @@ export async function writeSegmentFile(
 
 /** Its batches as they were written. Throws where it is no segment or ends too early; whoever reads them proves them. */
 export async function* batchesIn(path: string): AsyncGenerator<Buffer> {
-  const plain = createGunzip();
-  // Whoever reads `plain` is told of a failure.
-  pipeline(bytesOf(path), plain, () => {});
-  const bytes = new ByteReader(plain);
-  const header: SegmentHeader = JSON.parse((await bytes.line()).toString());
-  if (header.format !== 'daftari-segment' || header.version !== 1) throw new Error(`${path} is no segment`);
+  const { bytes } = await begun(path);
   for (;;) {
     const length = await bytes.take(4);
     if (length === null) return;
@@ -90,6 +85,23 @@ export async function* batchesIn(path: string): AsyncGenerator<Buffer> {
     if (batch === null) throw new Error(`${path} ends within a batch`);
     yield batch;
   }
+}
+
+/** What its first batch follows, as the file itself says. */
+export async function startIn(path: string): Promise<StoredTip> {
+  const { header, plain } = await begun(path);
+  plain.destroy();
+  return header.start;
+}
+
+async function begun(path: string): Promise<{ header: SegmentHeader; bytes: ByteReader; plain: Gunzip }> {
+  const plain = createGunzip();
+  // Whoever reads `plain` is told of a failure.
+  pipeline(bytesOf(path), plain, () => {});
+  const bytes = new ByteReader(plain);
+  const header: SegmentHeader = JSON.parse((await bytes.line()).toString());
+  if (header.format !== 'daftari-segment' || header.version !== 1) throw new Error(`${path} is no segment`);
+  return { header, bytes, plain };
 }
 
 /** In hex. */

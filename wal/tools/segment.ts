@@ -27,7 +27,7 @@ import {
 } from './manifest.ts';
 import type { Manifest, Point, Segment } from './manifest.ts';
 import type { Progress } from './progress.ts';
-import { batchesIn, sha256Of, writeSegmentFile } from './segment-file.ts';
+import { batchesIn, sha256Of, startIn, writeSegmentFile } from './segment-file.ts';
 import { UsageError } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
@@ -247,11 +247,17 @@ export class SegmentDirectory {
     }
   }
 
-  /** Throws when the file of a segment is not the one the manifest names. */
-  async check(segment: Segment): Promise<void> {
-    const path = join(this.path, segment.file);
-    if ((await sha256Of(path)) !== segment.sha256) {
+  /** Throws when the file of a segment is not the one the manifest names, or begins elsewhere: it would be taken for all of what is
+   *  before its beginning. */
+  async check({ file, sha256: hash, start }: Segment): Promise<void> {
+    const path = join(this.path, file);
+    if ((await sha256Of(path)) !== hash) {
       throw new Error(`${path} has changed: its SHA-256 is not the manifest's`);
+    }
+    if ((await startIn(path)).batch !== start.batch) {
+      throw new Error(
+        `${path} does not begin after batch ${start.batch}, as ${manifestFile} says: that is damaged`,
+      );
     }
   }
 }

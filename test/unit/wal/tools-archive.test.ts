@@ -404,6 +404,27 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   }
 });
 
+t.test('nor what it says to begin after with a digit that has turned over', async (t) => {
+  const [data, whole, first, second] = [next(), next(), next(), next()];
+  await write(data, 5, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  cpSync(data, whole, { recursive: true });
+  await tool('archive', '--data', data, '--to', first, '--before', '2026-01-01T00:00:04Z');
+  t.hasStrict(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
+    report: { partitions: [{ last: 4 }] },
+  });
+  t.equal((await tool('archive', '--data', data, '--to', second)).status, 0);
+  const manifest = join(second, 'manifest.json');
+  const text = readFileSync(manifest, 'utf8');
+  writeFileSync(manifest, text.replaceAll(/("start": \{\s+"batch": )4/g, '$10'));
+  t.not(readFileSync(manifest, 'utf8'), text);
+  t.match(await tool('trim', '--data', whole, '--archive', second, '--yes'), {
+    status: 1,
+    err: /accounts-0-\d+-\d+\.segment\.gz does not begin after batch 0, as manifest\.json says/,
+  });
+  t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
 t.test('a beginning that says another batch number is told, and nothing is written after it', async (t) => {
   const sound = next();
   await write(sound, 5);
