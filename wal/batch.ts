@@ -179,6 +179,11 @@ export function decodeForeignBatch(bytes: Buffer): Batch {
   });
 }
 
+/** What it says of itself, of which nothing is proven. -1: there are too few bytes for a batch. */
+export function firstSequenceIn(bytes: Buffer): number {
+  return bytes.length < batchOverheadBytes ? -1 : readUInt64(bytes, 40);
+}
+
 /** What a batch says of itself, of which nothing is proven: it may be damaged. Null: there are too few bytes for one. */
 export function unprovenIn(bytes: Buffer): UnprovenBatch | null {
   if (bytes.length < batchOverheadBytes) return null;

@@ -10,6 +10,7 @@ import {
   checkFollows,
   decodeBatch,
   emptyTip,
+  firstSequenceIn,
   isPlace,
   LogCorruption,
   LogRewritten,
@@ -84,10 +85,10 @@ export class LogReader {
     const bytes = this.#stored(group, partition, 0);
     if (bytes === undefined) return emptyTip;
     const start = decodeStart(bytes, group, partition);
-    const number = this.#numberOf(start, group, partition);
-    if (number === start.batch) return start;
-    const problem = `the start of the trimmed log says batch ${start.batch}, and is that of batch ${number}`;
-    throw new LogCorruption({ group, partition, batch: 0, sequence: 0 }, problem);
+    const problem = this.#problemOf(start, group, partition);
+    if (problem === null) return start;
+    const at = { group, partition, batch: 0, sequence: 0 };
+    throw new LogCorruption(at, `the start of the trimmed log says ${problem}`);
   }
 
   /** The batches from a place on, oldest first, to the end that the log has when it is reached. Each is checked: its own
@@ -203,19 +204,25 @@ export class LogReader {
     await this.database.close();
   }
 
-  /** Which batch a start was made from, as the first one that is there tells if it follows. Of a number that has rotted, the log would
-   *  end there, with what follows lost, if it were higher than the last. */
-  #numberOf(start: Tip, group: string, partition: number): number {
+  /** Where a start does not fit the first batch that is there; null: nowhere. Of numbers that have rotted, the log would end before what
+   *  follows, or seem to begin later than it does. */
+  #problemOf(start: Tip, group: string, partition: number): string | null {
+    const number = start.batch + 1;
     try {
-      if (this.#unreadableOf(group, partition) !== undefined) return start.batch;
-      if (this.#stored(group, partition, start.batch + 1) !== undefined) return start.batch;
+      if (this.#unreadableOf(group, partition) !== undefined) return null;
+      const bytes = this.bytesOf(group, partition, number);
+      if (bytes !== undefined) {
+        if (firstSequenceIn(bytes) === start.sequence + 1) return null;
+        const { firstSequence } = decodeBatch(bytes, { group, partition, batch: number });
+        return `batch ${start.batch} ends with sequence ${start.sequence}, and what follows begins with ${firstSequence}`;
+      }
       const first = this.firstBatchNumber(group, partition);
-      if (first === 0) return start.batch;
+      if (first === 0) return null;
       checkFollows(this.batch(group, partition, first), { ...start, batch: first - 1 });
-      return first - 1;
+      return `batch ${start.batch}, and is that of batch ${first - 1}`;
     } catch (error) {
       // What else is wrong there is told to whoever reads it.
-      if (error instanceof LogCorruption) return start.batch;
+      if (error instanceof LogCorruption) return null;
       throw error;
     }
   }

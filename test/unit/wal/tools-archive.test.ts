@@ -425,7 +425,7 @@ t.test('nor what it says to begin after with a digit that has turned over', asyn
   t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
-t.test('a beginning that says another batch number is told, and nothing is written after it', async (t) => {
+t.test('a beginning with a number that has turned over is told, and nothing goes by it', async (t) => {
   const sound = next();
   await write(sound, 5);
   const open = (directory: string): WriteAheadLog =>
@@ -433,23 +433,30 @@ t.test('a beginning that says another batch number is told, and nothing is writt
   const log = open(sound);
   await log.trimBefore('accounts', 1, 4);
   await log.close();
-  // Its own is 3, and the last batch 6.
-  for (const batch of [1, 2, 7, 67]) {
+  // Its own is batch 3 with sequence 6, and the last batch 6.
+  const says = 'the start of the trimmed log says batch';
+  for (const [own, turned, problem] of [
+    ['"batch":3', '"batch":1', `${says} 1, and is that of batch 3`],
+    ['"batch":3', '"batch":2', `${says} 2, and is that of batch 3`],
+    ['"batch":3', '"batch":5', `${says} 5 ends with sequence 6, and what follows begins with 13`],
+    ['"batch":3', '"batch":7', `${says} 7, and is that of batch 3`],
+    ['"sequence":6', '"sequence":7', `${says} 3 ends with sequence 7, and what follows begins with 7`],
+  ] as const) {
     const data = next();
     cpSync(sound, data, { recursive: true });
     const database = openLogDatabase({ directory: data });
-    const row = bytesAt(database, 0).toString().replace('"batch":3', `"batch":${batch}`);
-    await database.put(key(0), Buffer.from(row));
+    await database.put(key(0), Buffer.from(bytesAt(database, 0).toString().replace(own, turned)));
     await database.close();
     const { status, report } = await toolJson('verify', '--data', data);
     t.equal(status, 1);
-    const problem = `the start of the trimmed log says batch ${batch}, and is that of batch 3`;
     t.match(report.faults, [{ group: 'accounts', partition: 1, batch: 0, problem }]);
     t.equal(report.faults.length, 1, 'what follows it is whole');
-    const turned = open(data);
+    const lines = await tool('export', '--data', data, '--to', next(), '--format', 'jsonl');
     const message = new RegExp(problem);
+    t.match(lines, { status: 1, err: message }, 'no record is left out without a word');
+    const again = open(data);
     const options = { epoch: 1, replica: null, onDurable() {} };
-    t.throws(() => turned.openPartition('accounts', 1, options), { name: 'LogCorruption', message });
-    await turned.close();
+    t.throws(() => again.openPartition('accounts', 1, options), { name: 'LogCorruption', message });
+    await again.close();
   }
 });
