@@ -1,9 +1,10 @@
 // A log that is cut off and written anew while it is read, as a take-over does beside the tools of a live node, is never taken
 // for damaged; and damage is found all the same.
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { LogCorruption, LogRewritten } from '../../../wal/batch.ts';
+import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { Progress } from '../../../wal/tools/progress.ts';
 import { verifyPartitions } from '../../../wal/tools/verify.ts';
@@ -37,6 +38,20 @@ t.test('reading on where the log was written anew says so, and does not call it 
     await rewrite(log, 10 - cut + count, 10);
   }
 });
+
+t.test(
+  'who cuts it off makes room in its file first: readers of a file shorter than its pages would end',
+  async (t) => {
+    const { directory, log } = await written(3);
+    t.teardown(() => log.close());
+    const size = (): number => statSync(join(directory, 'log', 'data.mdb')).size;
+    t.ok(size() < WAL_LIMITS.removalRoomBytes);
+    await log.truncateAfter(group, partition, 3);
+    t.ok(size() < WAL_LIMITS.removalRoomBytes, 'nothing is removed');
+    await log.truncateAfter(group, partition, 2);
+    t.ok(size() > WAL_LIMITS.removalRoomBytes);
+  },
+);
 
 t.test('what is wrong with it twice, after a batch that is still there, is damage', async (t) => {
   const { directory, log } = await written(10);
