@@ -72,6 +72,9 @@ export function answerQuery(
     case 'ListExpired':
       return listExpired(memory, views, query, policy.chargeExpiryMs);
     case 'ListReconciliation':
+      // Of a mistyped id an empty list would read as nothing to look into.
+      if (query.accountId !== '' && memory.account(query.accountId) === undefined)
+        return refuseWith(NO_ACCOUNT, 0);
       return listReconciliation(memory, views, query);
   }
 }

@@ -260,7 +260,7 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       answers: 'A page of items.',
       examples: { page: examples.page(examples.reconciliation) },
       query: schemas.ReconciliationQuery,
-      errors: ['invalid_cursor'],
+      errors: ['invalid_cursor', 'not_found'],
       reply: replies.ReconciliationPage,
       handle: ({ query }) => {
         const { account: accountId = '', open = false } = query;

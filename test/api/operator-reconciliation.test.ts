@@ -62,6 +62,8 @@ t.test('a trial balance and a reconciliation list are there from the start', asy
   t.match(all.body.data, [{ id: /^rec_/, account_id: id, kind: 'CONTRADICTION', resolved_at: null }]);
   const of = await operator.call('GET', `/reconciliation?account=${id}`);
   t.strictSame(of.body.data, all.body.data);
+  const mistyped = id.slice(0, -1) + (id.endsWith('0') ? '1' : '0');
+  t.equal((await operator.call('GET', `/reconciliation?account=${mistyped}`)).body.error?.code, 'not_found');
   const resolve = { account_id: id, resolution: 'Paid back by hand.', by: 'amina' };
   const path = `/reconciliation/${all.body.data[0].id}/resolve`;
   t.hasStrict((await operator.call('POST', path, resolve)).body, {
