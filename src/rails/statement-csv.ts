@@ -55,8 +55,7 @@ function* splitRows(text: string): Generator<Cells, void> {
   let startLine = 1;
   for (let i = 0; i < text.length; i++) {
     const character = text[i];
-    const isLineEnd = character === '\n' || (character === '\r' && text[i + 1] !== '\n');
-    if (isLineEnd) line++;
+    if (character === '\n' || (character === '\r' && text[i + 1] !== '\n')) line++;
     if (quoted) {
       if (character !== '"') continue;
       const isDoubled = text[i + 1] === '"';
@@ -66,11 +65,9 @@ function* splitRows(text: string): Generator<Cells, void> {
     } else if (character === '"' && cell === '' && from === i) {
       quoted = true;
       from = i + 1;
-    } else if (character === separator || isLineEnd || character === '\r') {
-      cell += text.slice(from, i);
+    } else if (character === separator || character === '\n' || character === '\r') {
+      cells.push(cell + text.slice(from, i));
       from = i + 1;
-      if (character === '\r' && !isLineEnd) continue;
-      cells.push(cell);
       cell = '';
       if (character === separator) continue;
       if (!isEmpty(cells)) yield { line: startLine, cells };

@@ -296,6 +296,31 @@ t.test('a few numbers in trouble do not open the breaker', async (t) => {
   t.equal(driven.mtn.submits.length, 100);
 });
 
+t.test('numbers that were in trouble once, and were answered since, count like all others', async (t) => {
+  const driven = await new Driven().start();
+  const wasBusy = new Set<string>();
+  driven.mtn.onSubmit = ({ id, msisdn }) => {
+    if (!msisdn.endsWith('73') || wasBusy.has(id)) return ACCEPTED;
+    wasBusy.add(id);
+    return BUSY;
+  };
+  driven.mtn.onEnquire = ({ msisdn }) =>
+    msisdn.endsWith('73') ? LOST : { type: 'pending', providerStatus: null };
+  // One fewer than open a breaker.
+  for (let i = 0; i < 19; i++) driven.accounts.create(charge({ msisdn: '+256772123473' }));
+  for (let i = 0; i < 6; i++) driven.accounts.create(charge({ msisdn: '+256772123400' }));
+  const breaker = () => driven.pollers.railHealth()[0]?.breaker;
+  await driven.clock.advance(9_000);
+  t.equal(breaker(), 'closed');
+  t.equal(driven.accounts.inFlight().length, 25);
+  let opened = false;
+  for (let passed = 0; passed < 5_000; passed += 250) {
+    await driven.clock.advance(250);
+    opened ||= breaker() === 'open';
+  }
+  t.ok(opened, 'a failure after an answer is no repeat');
+});
+
 t.test(
   'a breaker: half of twenty opens it, each failed probe doubles its time, three good ones close it',
   async (t) => {
