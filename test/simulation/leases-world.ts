@@ -186,18 +186,23 @@ export class Node implements PartitionHost, Leases {
   /** What it prepares is not there before. */
   preparesUntil = 0;
   readonly serving = new Set<number>();
+  /** Served before its lease said that it has begun. */
+  readonly servedUnsaid: number[] = [];
   readonly prepared = new Set<number>();
   /** Whose copies are kept up. */
   readonly followed = new Set<number>();
   /** Acquired, and not yet released or lost. */
   readonly #open = new Set<number>();
   /** What it acquired, and when by its own clock. */
-  readonly acquisitions: { readonly partition: number; readonly at: number }[] = [];
+  readonly acquisitions: { readonly partition: number; readonly epoch: number; readonly at: number }[] = [];
+  /** What it acquires is not open before. */
+  acquiresUntil = 0;
   /** Its log cannot be opened. */
   isBroken = false;
   /** Nothing proves its logs. */
   provesNothing = false;
   readonly #unproven = new Set<number>();
+  readonly damaged = new Set<number>();
   /** Acquired without having been prepared. */
   readonly unprepared: number[] = [];
   readonly #world: World;
@@ -231,6 +236,7 @@ export class Node implements PartitionHost, Leases {
       host: this,
       node: name,
       newestFormat: 1,
+      isDamaged: (_, partition) => this.damaged.has(partition),
       partitions: { accounts: PARTITIONS },
       onProblem: (problem) => this.problems.push(problem),
     });
@@ -354,10 +360,7 @@ export class Node implements PartitionHost, Leases {
   async prepare(_group: GroupName, partition: number): Promise<void> {
     this.followed.add(partition);
     await this.#alone(partition, 300);
-    const world = this.#world;
-    if (world.now < this.preparesUntil) {
-      await new Promise<void>((resolve) => world.at(this.preparesUntil, this, resolve));
-    }
+    await this.#waitUntil(this.preparesUntil);
     this.#prove(partition);
     this.prepared.add(partition);
   }
@@ -380,13 +383,13 @@ export class Node implements PartitionHost, Leases {
 
   async acquire(_group: GroupName, partition: number, epoch: number): Promise<void> {
     this.#world.acquired(partition, epoch);
-    this.acquisitions.push({ partition, at: this.clock() });
+    this.acquisitions.push({ partition, epoch, at: this.clock() });
     if (!this.prepared.has(partition)) this.unprepared.push(partition);
     if (this.#open.has(partition)) {
       this.#world.wrong.push(`${this.name} acquires ${partition} and has it open`);
     }
     this.#open.add(partition);
-    await this.#alone(partition, 400);
+    await this.#alone(partition, 400, this.acquiresUntil);
     this.followed.delete(partition);
     this.#prove(partition);
     const passed = this.#world.epochs.get(partition) ?? 0;
@@ -395,7 +398,13 @@ export class Node implements PartitionHost, Leases {
     if (this.isBroken || this.#world.random() < 0.05) throw new Error('the log could not be opened');
   }
 
-  serve(_group: GroupName, partition: number): void {
+  serve(group: GroupName, partition: number): void {
+    const lease = this.lease(group, partition)?.value;
+    if (lease?.hasBegun !== true) this.servedUnsaid.push(partition);
+    const isOurs = lease?.session === this.nodes.get(this.name)?.value.session;
+    if (!isOurs && this.ownership.holds(group, partition)) {
+      this.#world.wrong.push(`${this.name} serves ${partition} under a lease of ${lease?.node}`);
+    }
     if (this.#busy.has(partition)) this.#world.wrong.push(`${this.name} serves ${partition} at work`);
     this.serving.add(partition);
   }
@@ -412,10 +421,16 @@ export class Node implements PartitionHost, Leases {
     return this.#alone(partition, 20);
   }
 
-  async #alone(partition: number, longestMs: number): Promise<void> {
+  async #waitUntil(at: number): Promise<void> {
+    const world = this.#world;
+    if (world.now < at) await new Promise<void>((resolve) => world.at(at, this, resolve));
+  }
+
+  async #alone(partition: number, longestMs: number, until = 0): Promise<void> {
     if (this.#busy.has(partition)) this.#world.wrong.push(`${this.name} is told two things of ${partition}`);
     this.#busy.add(partition);
     await this.#work(longestMs);
+    await this.#waitUntil(until);
     this.#busy.delete(partition);
   }
 

@@ -284,6 +284,56 @@ t.test(
   },
 );
 
+t.test('what is open only when the session that claimed it has ended is not served', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const a = world.join('a');
+  a.acquiresUntil = 12_000;
+  await world.until(2_000);
+  t.equal(a.acquisitions.length, PARTITIONS);
+  const b = world.join('b');
+  // Nor has the next owner opened it by then, whose epoch the log would refuse this one for.
+  b.acquiresUntil = 15_000;
+  a.isCutUntil = 10_000;
+  await world.until(11_900);
+  t.equal(b.acquisitions.length, PARTITIONS);
+  t.ok(
+    world.as(a, () => a.ownership.isSessionValid()),
+    'it has begun anew',
+  );
+  await world.until(40_000);
+  t.strictSame(world.wrong, []);
+  t.equal(a.ownership.heldCount + b.ownership.heldCount, PARTITIONS);
+});
+
+t.test('a copy that is found to be damaged while it is taken over is not served', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const a = world.join('a');
+  a.acquiresUntil = 5_000;
+  await world.until(3_000);
+  a.damaged.add(0);
+  world.at(world.now, a, () => void a.ownership.refuse('accounts', 0));
+  await world.until(10_000);
+  t.strictSame(a.serving, new Set([1, 2, 3]));
+  t.equal(a.lease('accounts', 0)?.value.node, null, 'another may have it at once');
+});
+
+t.test(
+  'of a lease that was removed the claim after a refused one is above the log, and leaves its owner the time of a lease',
+  async (t) => {
+    const world = new World(randomFrom(SEED));
+    world.isCalm = true;
+    world.epochs.set(0, 7);
+    const a = world.join('a');
+    await world.until(LIMITS.leaseMs * 3);
+    const of0 = a.acquisitions.filter(({ partition }) => partition === 0);
+    t.strictSame([of0[0]?.epoch, of0[1]?.epoch], [1, 8]);
+    t.ok(of0[1]!.at - of0[0]!.at >= LIMITS.leaseMs, 'which this node may never have heard of');
+    t.equal(a.ownership.heldCount, PARTITIONS);
+  },
+);
+
 t.test('a log that cannot be opened is tried again, not without end in one breath', async (t) => {
   const world = new World(randomFrom(SEED));
   const a = world.join('a');
@@ -297,6 +347,41 @@ t.test('a log that cannot be opened is tried again, not without end in one breat
   a.isBroken = false;
   await world.until(40_000);
   t.strictSame([world.wrong, a.ownership.heldCount], [[], PARTITIONS]);
+});
+
+t.test('what a lease says of its log outlasts each claim, in vain or not, and each return', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const entry = { node: null, session: null, epoch: 4 };
+  world.put('lease.accounts.0', { ...entry, hasBegun: true }, 0);
+  // Such a log the real host does not open: what was read of a lease would be gone with the claim that finds it out.
+  world.put('lease.accounts.1', { ...entry, puttingBack: 'end' }, 0);
+  const a = world.join('a');
+  const said = (): unknown[] =>
+    [0, 1].map((partition) => {
+      const { hasBegun = false, puttingBack } = a.lease('accounts', partition)!.value;
+      return [hasBegun, puttingBack];
+    });
+  a.isBroken = true;
+  await world.until(20_000);
+  t.ok(a.acquisitions.length > PARTITIONS);
+  t.strictSame(said(), [
+    [true, undefined],
+    [false, 'end'],
+  ]);
+  a.isBroken = false;
+  await world.until(40_000);
+  t.strictSame(said(), [
+    [true, undefined],
+    [true, 'end'],
+  ]);
+  t.strictSame(a.servedUnsaid, [], 'that a log has begun stands there before anything is decided in it');
+  world.at(world.now, a, () => void a.ownership.drain());
+  await world.until(60_000);
+  t.strictSame(said(), [
+    [true, undefined],
+    [true, 'end'],
+  ]);
 });
 
 t.test('who cannot prove its logs lets others have them, and has them back when it can', async (t) => {
