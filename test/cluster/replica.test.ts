@@ -85,6 +85,23 @@ t.test('one in whose place another writer has written is not', async (t) => {
   t.strictSame(await linesIn(partition), ['the first', 'of the next']);
 });
 
+t.test('nor is one that the server let through to another place', async (t) => {
+  const partition = await newPartition();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition).publish(first);
+  await replica(partition).publish(batchAfter(tipAt(first), partition, 2, 'of the next'));
+  // As nats-server before 2.11 can where both come at once.
+  const by = new (class extends StreamPublisher {
+    override publish(...[subject, data, { messageId }]: Parameters<StreamPublisher['publish']>) {
+      return super.publish(subject, data, { messageId });
+    }
+  })(nats);
+  t.teardown(() => by.close());
+  const late = batchAfter(tipAt(first), partition, 1, 'late');
+  await t.rejects(replica(partition, { by }).publish(late), FENCED, 'no reader takes it for part of the log');
+  t.strictSame(await linesIn(partition), ['the first', 'of the next', 'late']);
+});
+
 t.test('nor is it where leases that began anew have given both writers one epoch', async (t) => {
   const partition = await newPartition();
   const first = batchAfter(emptyTip, partition, 1, 'the first');
