@@ -27,7 +27,7 @@ export interface Nats {
   /** Of a ledger. */
   readonly nats: NatsLink;
   readonly publisher: StreamPublisher;
-  /** Of a writer that is never told to stop; of `accounts` where nothing else is said. */
+  /** Of a writer that is never told to stop, and of `accounts`, where nothing else is said. */
   readonly replica: (partition: number, of?: ReplicaOf) => StreamReplica;
 }
 
@@ -36,6 +36,7 @@ interface ReplicaOf {
   readonly offset?: number;
   /** By which it publishes. */
   readonly by?: StreamPublisher;
+  readonly mayWrite?: () => boolean;
 }
 
 /** A real nats-server, with a link to it and what publishes over that, until `t` ends. `directory`: as startNatsServers has it. */
@@ -49,8 +50,10 @@ export async function startNats(t: Pick<Test, 'teardown'>, directory?: string): 
     await servers.stop();
   });
   const { manager } = nats;
-  const replica: Nats['replica'] = (partition, { group = 'accounts', offset = 0, by = publisher } = {}) =>
-    new StreamReplica({ publisher: by, manager, group, partition, offset, mayWrite: () => true });
+  const replica: Nats['replica'] = (partition, of = {}) => {
+    const { group = 'accounts', offset = 0, by = publisher, mayWrite = () => true } = of;
+    return new StreamReplica({ publisher: by, manager, group, partition, offset, mayWrite });
+  };
   return { servers, nats, publisher, replica };
 }
 

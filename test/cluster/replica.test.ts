@@ -3,6 +3,7 @@
 import t from 'tap';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { batchAt } from '../../src/nats/log/stream-places.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
@@ -65,6 +66,23 @@ t.test('also where the server does not remember it any more', async (t) => {
   await replica(partition, { by }).publish(first);
   t.equal(by.attempts.at(-1)?.type, 'conflict', 'its own earlier attempt is what it finds');
   t.strictSame(await linesIn(partition), ['the first']);
+});
+
+t.test('it is not sent again once the partition is lost, nor without end', async (t) => {
+  const partition = await newPartition();
+  const by = new UnheardPublisher(nats);
+  t.teardown(() => by.close());
+  by.lost = Infinity;
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  const UNREACHED = { message: /the replica cannot be reached: .*no acknowledgement in time/ };
+  await t.rejects(replica(partition, { by, mayWrite: () => false }).publish(first), UNREACHED);
+  t.equal(by.attempts.length, 1);
+
+  const now = performance.now.bind(performance);
+  const wait = LIMITS.streamPublishMs;
+  t.intercept(performance, 'now', { value: () => now() + (by.attempts.length >= 4 ? wait : 0) });
+  await t.rejects(replica(partition, { by }).publish(first), UNREACHED);
+  t.equal(by.attempts.length, 4);
 });
 
 t.test('a batch that the next writer has read, and goes on after, is in the log', async (t) => {
