@@ -4,10 +4,12 @@ import t from 'tap';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { AsyncStreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { batchAt } from '../../src/nats/log/stream-places.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import { batchAfter, partitionMaker, startNats } from './adapters.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -129,3 +131,32 @@ t.test('nor is it where leases that began anew have given both writers one epoch
   await t.rejects(replica(partition).publish(other), FENCED);
   t.strictSame(await linesIn(partition), ['the first', 'of one']);
 });
+
+t.test(
+  'with REPLICATION=async no more is acknowledged before the stream has it than may be lost',
+  async (t) => {
+    const partition = await newPartition();
+    const by = new UnheardPublisher(nats);
+    t.teardown(() => by.close());
+    by.lost = Infinity;
+    const failures: Error[] = [];
+    let isLost = false;
+    const of = { by, mayWrite: () => !isLost };
+    const to = new AsyncStreamReplica(replica(partition, of), (error) => failures.push(error));
+    let acknowledged = 0;
+    let tip = emptyTip;
+    const published = Array.from({ length: LIMITS.streamAsyncOutstandingMax }, (_, n) => {
+      const batch = batchAfter(tip, partition, 1, `record ${n}`);
+      tip = tipAt(batch);
+      return to.publish(batch).then(() => acknowledged++);
+    });
+    await Promise.all(published.slice(0, -1));
+    await waitFor('the first was sent again', 10_000, () => by.attempts.length > 2);
+    t.equal(acknowledged, LIMITS.streamAsyncOutstandingMax - 1, 'the last waits');
+    isLost = true;
+    await t.rejects(published.at(-1)!, /the replica cannot be reached/, 'and is never said to be taken');
+    await t.rejects(to.publish(batchAfter(tip, partition, 1, 'later')), /the replica cannot be reached/);
+    await t.rejects(to.settled(), /the replica cannot be reached/);
+    t.equal(failures.length, 1);
+  },
+);
