@@ -73,8 +73,9 @@ export function answerQuery(
       return listExpired(memory, views, query, policy.chargeExpiryMs);
     case 'ListReconciliation':
       // Of a mistyped id an empty list would read as nothing to look into.
-      if (query.accountId !== '' && memory.account(query.accountId) === undefined)
+      if (query.accountId !== '' && memory.account(query.accountId) === undefined) {
         return refuseWith(NO_ACCOUNT, 0);
+      }
       return listReconciliation(memory, views, query);
   }
 }
