@@ -102,7 +102,7 @@ class Apart {
       stormy(this, rail, random, () => this.trouble);
       const { onSubmit } = rail;
       rail.onSubmit = (transaction) => {
-        this.#sends(transaction);
+        this.#sends(transaction, link);
         const isRefused = !provider.accepted.has(referenceOf(transaction)) && random() < this.refusals;
         return isRefused ? REFUSED : onSubmit(transaction);
       };
@@ -124,11 +124,12 @@ class Apart {
     });
   }
 
-  #sends({ id }: PendingTransaction): void {
+  #sends({ id }: PendingTransaction, { isCut }: Link): void {
     const { destination } = this.accounts.state.transaction(id)!;
     const revokedAt = this.revokedAt.get(destination ?? '') ?? Infinity;
-    // It may have waited for its rail since it was asked about, until the feed told of the wallet.
-    const knewAt = Math.max(this.accounts.askedAt.get(id)!, this.clock.now() - FEED_MS_MAX - 2 * STEP_MS);
+    // It may have waited for its rail since it was asked about, until the feed told of the wallet; who is cut off hears no more of it.
+    const lateMs = FEED_MS_MAX + (isCut ? LIMITS.leaseMs : 0) + 2 * STEP_MS;
+    const knewAt = Math.max(this.accounts.askedAt.get(id)!, this.clock.now() - lateMs);
     if (knewAt > revokedAt) this.sentToRevoked.push(id);
   }
 
