@@ -15,7 +15,8 @@ export function markOf(pid: number): string {
 /** The number of the process whose mark it is, when it is alive; null: it is not. */
 export function aliveIn(mark: string): string | null {
   const [pid = '', start = ''] = mark.split(' ');
-  const now = startOf(Number(pid));
+  // A power cut leaves a file empty; and 0, or less, is more than one process.
+  const now = Number(pid) > 0 ? startOf(Number(pid)) : null;
   return now !== null && (start === '' || now === start) ? pid : null;
 }
 

@@ -6,16 +6,12 @@ import {
   chmodSync,
   chownSync,
   existsSync,
-  lstatSync,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   statSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import type { Test } from 'tap';
 import { emptyTip, tipAt } from '../../../wal/batch.ts';
@@ -26,7 +22,6 @@ import type { LogOptions } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
-import { WriterLock } from '../../../wal/writer-lock.ts';
 import { temporaryDirectory } from '../../temporary-directory.ts';
 
 const directory = temporaryDirectory(t);
@@ -487,43 +482,6 @@ t.test('a log has one writer', async (t) => {
   await again.close();
 });
 
-t.test('of two that would write at the same moment, one does', async (t) => {
-  const takers = 2;
-  const directories = Array.from({ length: 60 }, (_, index) => join(directory, 'taken', `${index}`));
-  // Every other one was left behind by a writer that was killed.
-  directories.forEach((path, index) => {
-    mkdirSync(path, { recursive: true });
-    if (index % 2 === 1) writeFileSync(join(path, 'writer.lock'), '999999999 1');
-  });
-  const arrived = new Int32Array(new SharedArrayBuffer(4 * directories.length));
-  const workerData = { directories, arrived, takers };
-  const all = await Promise.all(
-    Array.from({ length: takers }, async () => {
-      const worker = new Worker(new URL('lock-taker.ts', import.meta.url), { workerData });
-      const [taken] = (await once(worker, 'message')) as [boolean[]];
-      return taken;
-    }),
-  );
-  const counts = directories.map((_, index) => all.filter((taken) => taken[index]).length);
-  t.strictSame(
-    counts,
-    directories.map(() => 1),
-  );
-});
-
-t.test('a lock whose process is gone is taken, though another process has its number now', async (t) => {
-  const path = join(directory, 'numbered');
-  mkdirSync(path);
-  const file = join(path, 'writer.lock');
-  for (const text of [`${process.pid} 1`, '999999999 1', '']) {
-    writeFileSync(file, text);
-    const lock = WriterLock.take(path);
-    t.throws(() => WriterLock.take(path), new RegExp(`being written by process ${process.pid}$`));
-    lock.release();
-    t.notOk(existsSync(file));
-  }
-});
-
 t.test('a log that could not be opened is free for whoever opens it when it is mended', async (t) => {
   const options = { directory: mkdtempSync(join(directory, 'mended-')), now: Date.now, onFailure: () => {} };
   await WriteAheadLog.open(options).close();
@@ -578,23 +536,4 @@ t.test('a reader makes no log where there is none', async (t) => {
   const nowhere = join(directory, 'nowhere');
   t.throws(() => LogReader.openReader({ directory: nowhere }), /holds no log/);
   t.notOk(existsSync(nowhere));
-});
-
-t.test('one that was killed while it took the lock is seen to be dead', (t) => {
-  const path = join(directory, 'killed');
-  const claim = join(path, 'writer.lock.claim');
-  mkdirSync(path);
-  const leave: ((text: string) => void)[] = [
-    (text) => symlinkSync(text, claim),
-    // Where there are no symbolic links.
-    (text) => writeFileSync(claim, text),
-  ];
-  for (const left of leave) {
-    left('999999999 1');
-    WriterLock.take(path).release();
-    t.notOk(lstatSync(claim, { throwIfNoEntry: false }));
-  }
-  writeFileSync(claim, '');
-  t.throws(() => WriterLock.take(path), /has just begun \(if none has, remove .*writer\.lock\.claim\)/);
-  t.end();
 });
