@@ -28,6 +28,15 @@ export interface DataIdentity {
   readonly cluster: boolean;
 }
 
+const FIELDS: Readonly<Record<keyof DataIdentity, true>> = {
+  format: true,
+  partitions: true,
+  masterKey: true,
+  records: true,
+  money: true,
+  cluster: true,
+};
+
 export const MONEY = ['real', 'simulated'] as const;
 export type Money = (typeof MONEY)[number];
 
@@ -58,7 +67,7 @@ export function readIdentity(directory: string): DataIdentity | null {
   const money = MONEY.find((each) => each === noted) ?? null;
   const isWhole = format === FORMAT && Number.isInteger(partitions) && Number.isInteger(records);
   const areNotes = (masterKey === null || typeof masterKey === 'string') && typeof cluster === 'boolean';
-  if (isWhole && areNotes && money === noted) {
+  if (isWhole && areNotes && money === noted && !isMisnamed(found)) {
     return {
       format,
       partitions: partitions as number,
@@ -71,6 +80,12 @@ export function readIdentity(directory: string): DataIdentity | null {
   throw new DataDirectoryError(
     `${join(directory, IDENTITY_FILE)} is damaged: put the one back that was kept with the backup.`,
   );
+}
+
+/** A later version may say more than this one knows, and an earlier one said less; who says something else instead has lost a name. */
+function isMisnamed(found: Record<string, unknown>): boolean {
+  const saysMore = Object.keys(found).some((name) => !Object.hasOwn(FIELDS, name));
+  return saysMore && !Object.keys(FIELDS).every((name) => Object.hasOwn(found, name));
 }
 
 /** What is wrong where a directory says this beside a log that was begun with another number of partitions: an account would be looked

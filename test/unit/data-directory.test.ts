@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import { openDataDirectory } from '../../src/data-directory/data-directory.ts';
-import { DataDirectoryError } from '../../src/data-directory/identity.ts';
+import { DataDirectoryError, readIdentity } from '../../src/data-directory/identity.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SPACE = { onChange() {}, onError() {} };
@@ -42,6 +42,38 @@ t.test('a directory of a later version is refused, whatever else it says of itse
   const directory = t.testdir({ 'daftari.json': '{"format":2}' });
   const message = `${directory} has format 2; this version reads format 1`;
   await t.rejects(open(directory), { name: 'DataDirectoryError', message });
+});
+
+t.test('a bit that turned over in a name of daftari.json does not make what it says unsaid', async (t) => {
+  const directory = temporaryDirectory(t);
+  await (await open(directory)).release();
+  const file = join(directory, 'daftari.json');
+  const said = { ...readIdentity(directory)!, masterKey: 'of another', money: 'real', cluster: true };
+  const whole = Buffer.from(JSON.stringify(said));
+  const names = Object.keys(said);
+  t.strictSame(names, ['format', 'partitions', 'masterKey', 'records', 'money', 'cluster']);
+  const taken: string[] = [];
+  for (const name of names) {
+    const begins = whole.indexOf(`"${name}"`) + 1;
+    for (let bit = 0; bit < name.length * 8; bit += 1) {
+      const turned = Buffer.from(whole);
+      turned[begins + (bit >> 3)]! ^= 1 << (bit & 7);
+      writeFileSync(file, turned);
+      try {
+        readIdentity(directory);
+        taken.push(turned.toString());
+      } catch (error) {
+        t.match(error, { name: 'DataDirectoryError', message: /daftari.json is damaged: put the one back/ });
+      }
+    }
+  }
+  t.strictSame(taken, []);
+  // A later version may say more, and an earlier one said less.
+  const { cluster, ...less } = said;
+  for (const fields of [{ ...said, more: 1 }, less]) {
+    writeFileSync(file, JSON.stringify(fields));
+    t.hasStrict(readIdentity(directory), less);
+  }
 });
 
 t.test('what cannot be a directory is said to be none', async (t) => {
