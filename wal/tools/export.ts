@@ -422,12 +422,8 @@ async function importPartition(
   const [first] = source.segmentsOf(name);
   if (first === undefined) return 0;
   const isNew = log.lastBatchNumber(group, partition) === 0 && log.startOf(group, partition).batch === 0;
-  if (isNew && first.start.batch > 0) {
-    await mark();
-    await log.startAt(group, partition, tipFrom(first.start));
-  }
-  const start = log.startOf(group, partition);
-  const tip = log.tip(group, partition);
+  const start = isNew ? tipFrom(first.start) : log.startOf(group, partition);
+  const tip = isNew ? start : log.tip(group, partition);
   const putsBack = start.batch > 0 && first.start.batch === 0;
   const end = source.endOf(name)?.batch ?? 0;
   if (putsBack && end < start.batch) {
@@ -442,6 +438,8 @@ async function importPartition(
   });
   const after = new Portions(async (batches) => {
     await mark();
+    // Of a log that begins late: noted when the batch is here that proves it.
+    if (log.tip(group, partition).batch < start.batch) await log.startAt(group, partition, start);
     await log.appendForeign(group, partition, batches);
   });
   let imported = 0;

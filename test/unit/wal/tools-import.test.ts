@@ -1,5 +1,5 @@
 // An import that has not come to its end: nobody takes what it has appended by then for the log, and running it again ends it.
-import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -177,6 +177,34 @@ t.test('of records of a newer version: refused before anything is written, with 
     t.match(await here('import', '--data', next(), '--from', known), { status: 0 }, what);
   }
 });
+
+t.test(
+  'of a log that begins late, by a manifest that is put back: nothing was taken from the damaged one',
+  async (t) => {
+    const [data] = await trimmedTwice(1);
+    const copy = next();
+    await tool('export', '--data', data, '--to', copy);
+    const file = join(copy, 'manifest.json');
+    const whole = readFileSync(file, 'utf8');
+    const { segments, ...manifest } = JSON.parse(whole);
+    const { start } = segments[0];
+    for (const [turned, told] of [
+      [{ ...start, batch: start.batch + 1 }, /does not begin after batch 9/],
+      [{ ...start, sequence: start.sequence + 1 }, /starts at sequence 22, not 23/],
+      [{ ...start, hash: start.hash.replace(/^./, 'x') }, /hash chain/],
+    ] as const) {
+      const to = next();
+      writeFileSync(
+        file,
+        JSON.stringify({ ...manifest, segments: segments.with(0, { ...segments[0], start: turned }) }),
+      );
+      t.match(await tool('import', '--data', to, '--from', copy), { status: 1, err: told });
+      writeFileSync(file, whole);
+      t.match(await tool('import', '--data', to, '--from', copy), { status: 0 });
+      t.strictSame(await tips(to), await tips(data));
+    }
+  },
+);
 
 t.test('where a restore has not come to its end, nothing is imported', async (t) => {
   const [data, copy, to] = [next(), next(), next()];
