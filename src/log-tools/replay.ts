@@ -10,7 +10,7 @@ import { type PartitionReplayed, replayPartition, type Task, type Until } from '
 import { accountResult, allResult, type Replayed } from './replay-text.ts';
 import { replayByThreads } from './replay-threads.ts';
 import type { PartitionName } from '../../wal/types.ts';
-import { chosen, partitionOptions } from '../../wal/tools/partitions.ts';
+import { batchesIn, chosen, partitionOptions } from '../../wal/tools/partitions.ts';
 import {
   assertGoesBeside,
   assertGoesWith,
@@ -70,11 +70,7 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   }
   const tasks = await planTasks(data, values, accountId, verify);
   const startedMs = performance.now();
-  const batches = tasks.map(({ group, partition }) => data.log.lastBatchNumber(group, partition));
-  progress.start(
-    'replay',
-    batches.reduce((sum, count) => sum + count, 0),
-  );
+  progress.start('replay', batchesIn(data.log, tasks));
   const threads = threadsFor(tasks);
   if (threads > 1) {
     const reading = { directory: input.directory, readsViews: verify };
@@ -109,8 +105,8 @@ async function planTasks(
     names = names.filter(({ group }) => group === 'accounts');
   }
   for (const { group, partition } of names) {
-    const start = data.log.startOf(group, partition);
-    if (start.batch === 0) continue;
+    const start = await orFault(() => data.log.startOf(group, partition));
+    if ('problem' in start || start.batch === 0) continue;
     throw new UsageError(
       `${group}/${partition} was trimmed up to sequence ${start.sequence}: ` +
         `restore its archive and a backup into another directory, and replay that`,
@@ -125,7 +121,7 @@ async function planTasks(
   const records = await Promise.all(names.map((name) => orFault(() => lastSequence(data.log, name))));
   return names.map(({ group, partition }, at) => {
     const last = records[at];
-    // Of one whose end cannot be read whoever replays it is told.
+    // Of one whose beginning or end cannot be read whoever replays it is told.
     return { group, partition, until, verify, records: typeof last === 'number' ? last : 0 };
   });
 }

@@ -211,8 +211,8 @@ function assertThere(bytes: Buffer | undefined, place: BatchPlace, { sequence }:
 }
 
 /** What the next batch must follow was read, not guessed. */
-function isKnown({ batch, hash }: Tip): boolean {
-  return batch === 0 || (hash !== emptyHash && hash !== goneHash);
+function isKnown(tip: Tip): boolean {
+  return tip === emptyTip || (tip.hash !== emptyHash && tip.hash !== goneHash);
 }
 
 /** Where the log has lost its end, or is another one, as its checkpoint tells; null: it has what that was made from. Reads no more
