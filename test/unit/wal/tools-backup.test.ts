@@ -7,7 +7,7 @@ import { logTools } from '../../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { restoreTool } from '../../../wal/tools/restore.ts';
 import { runTool } from './run-tool.ts';
-import { checkpointAll, growManifest, next, tool, write } from './tool-logs.ts';
+import { checkpointAll, growManifest, next, tips, tool, write } from './tool-logs.ts';
 
 t.test(
   'a log whose end was cut off and written anew keeps its partition out of the backup, and no other',
@@ -105,6 +105,30 @@ t.test('a backup that a trim has left behind says how to begin the next', async 
   t.match(await tool('backup', '--data', data, '--to', archive), { status: 0 }, 'which goes on');
   t.match(await tool('restore', '--from', archive, '--rehearse'), { status: 0 }, 'and is whole');
 });
+
+t.test(
+  'what has read more of another log than is restored is cut off, in whatever order they were copied',
+  async (t) => {
+    const [data, to, restored] = [next(), next(), next()];
+    await write(data, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+    await tool('archive', '--data', data, '--to', to, '--group', 'webhooks');
+    await tool('archive', '--data', data, '--to', to);
+    // Each record of webhooks has read as many of accounts.
+    const reading = {
+      group: 'webhooks',
+      of: 'accounts',
+      readTo: (record: string): number => JSON.parse(record).sequence,
+    };
+    const place = ['--group', 'accounts', '--partition', '0', '--until-sequence', '5'];
+    const args = ['--from', to, '--to', restored, ...place];
+    t.match(await runTool([restoreTool(reading)], 'restore', ...args), { status: 0 });
+    t.hasStrict(await tips(restored), [
+      { tip: { sequence: 5 } },
+      { tip: { sequence: 9 } },
+      { tip: { sequence: 5 } },
+    ]);
+  },
+);
 
 t.test('a backup with records of a newer version is refused before anything is restored', async (t) => {
   const [data, to, restored] = [next(), next(), next()];
