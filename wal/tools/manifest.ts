@@ -122,7 +122,8 @@ function areEndsOf(ends: readonly End[], segments: readonly Segment[]): boolean 
   return endsOf([], inOrder).every((end) => said.get(nameOf(end)) === textOf(end));
 }
 
-function textOf({ batch, sequence, epoch, timeMs, hash }: StoredTip): string {
+/** Of two that are the same, the same. */
+export function textOf({ batch, sequence, epoch, timeMs, hash }: StoredTip): string {
   return [batch, sequence, epoch, timeMs, hash].join(' ');
 }
 

@@ -23,6 +23,7 @@ import {
   partFile,
   readManifest,
   sha256,
+  textOf,
   withAdded,
 } from './manifest.ts';
 import type { Manifest, Point, Segment } from './manifest.ts';
@@ -247,16 +248,16 @@ export class SegmentDirectory {
     }
   }
 
-  /** Throws when the file of a segment is not the one the manifest names, or begins elsewhere: it would be taken for all of what is
-   *  before its beginning. */
+  /** Throws when the file of a segment is not the one the manifest names, or begins otherwise: it would be taken for all of what is
+   *  before its beginning, or for what was there by an earlier time. */
   async check({ file, sha256: hash, start }: Segment): Promise<void> {
     const path = join(this.path, file);
     if ((await sha256Of(path)) !== hash) {
       throw new Error(`${path} has changed: its SHA-256 is not the manifest's`);
     }
-    if ((await startIn(path)).batch !== start.batch) {
+    if (textOf(await startIn(path)) !== textOf(start)) {
       throw new Error(
-        `${path} does not begin after batch ${start.batch}, as ${manifestFile} says: that is damaged`,
+        `${path} does not begin as ${manifestFile} says, after batch ${start.batch}: that is damaged`,
       );
     }
   }

@@ -420,10 +420,36 @@ t.test('nor what it says to begin after with a digit that has turned over', asyn
   t.not(readFileSync(manifest, 'utf8'), text);
   t.match(await tool('trim', '--data', whole, '--archive', second, '--yes'), {
     status: 1,
-    err: /accounts-0-\d+-\d+\.segment\.gz does not begin after batch 0, as manifest\.json says/,
+    err: /accounts-0-\d+-\d+\.segment\.gz does not begin as manifest\.json says, after batch 0: that is damaged/,
   });
   t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
+
+t.test(
+  'nor is anything restored up to a moment before it, where a digit of its time has turned over',
+  async (t) => {
+    const [data, archive, late] = [next(), next(), next()];
+    await write(data, 5, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+    await checkpointAll(data);
+    await tool('archive', '--data', data, '--to', archive, '--before', '2026-01-01T00:00:04Z');
+    await tool('trim', '--data', data, '--archive', archive, '--yes');
+    await tool('export', '--data', data, '--to', late);
+    const restore = ['restore', '--from', late, '--rehearse', '--until', '2026-01-01T00:00:01Z'] as const;
+    t.match(await tool(...restore), {
+      status: 2,
+      err: /accounts\/0 begins after 2026-01-01T00:00:03.000Z in/,
+    });
+    const manifest = join(late, 'manifest.json');
+    const text = readFileSync(manifest, 'utf8');
+    const turned = text.replaceAll(/("start": [^}]*"timeMs": \d+)3000,/g, '$11000,');
+    t.not(turned, text);
+    writeFileSync(manifest, turned);
+    t.match(await tool(...restore), {
+      status: 1,
+      err: /does not begin as manifest\.json says, after batch 4/,
+    });
+  },
+);
 
 t.test('a beginning with a number that has turned over is told, and nothing goes by it', async (t) => {
   const sound = next();

@@ -188,11 +188,12 @@ t.test(
     const whole = readFileSync(file, 'utf8');
     const { segments, ...manifest } = JSON.parse(whole);
     const { start } = segments[0];
-    for (const [turned, told] of [
-      [{ ...start, batch: start.batch + 1 }, /does not begin after batch 9/],
-      [{ ...start, sequence: start.sequence + 1 }, /starts at sequence 22, not 23/],
-      [{ ...start, hash: start.hash.replace(/^./, 'x') }, /hash chain/],
-    ] as const) {
+    for (const turned of [
+      { ...start, batch: start.batch + 1 },
+      { ...start, sequence: start.sequence + 1 },
+      { ...start, hash: start.hash.replace(/^./, 'x') },
+    ]) {
+      const told = /does not begin as manifest\.json says, after batch \d: that is damaged/;
       const to = next();
       writeFileSync(
         file,
