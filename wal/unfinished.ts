@@ -15,10 +15,12 @@ export type Unfinished = 'restore' | 'import';
 const markOf = (directory: string): string => join(directory, 'log', 'unfinished');
 const ofImport = 'unfinished-import-';
 
-export function markUnfinished(directory: string): void {
+/** On the disk under its name: what is written next may be there after a power cut. */
+export async function markUnfinished(directory: string): Promise<void> {
   makeWithParents(join(directory, 'log'));
   const mark = markOf(directory);
   namingNow(mark, () => writeFileSync(mark, '', { mode: 0o600, flush: true }));
+  await syncDirectory(join(directory, 'log'));
 }
 
 export async function markFinished(directory: string): Promise<void> {

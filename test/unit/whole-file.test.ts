@@ -1,6 +1,6 @@
 // What is written next may rely on it: a file written whole, and a directory with those it lies in, are on the disk under their
 // names when the call returns.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { makeWithParents } from '../../wal/make-with-parents.ts';
@@ -40,6 +40,30 @@ t.test(
       /^fsync\(\d+<\/there\/a>\) = 0/,
     ]);
     t.match(namesSynced(directory, make), [/^mkdir\("\/there\/a\/b", 0700\) = -1 EEXIST/], 'nothing is new');
+    t.end();
+  },
+);
+
+t.test(
+  'a mark of what is not whole has its name before that is written, and none any more when it is served',
+  traced,
+  (t) => {
+    const directory = t.testdir({ log: {} });
+    const marks = programOf('wal/unfinished.ts');
+    const run = (steps: string): string[] =>
+      namesSynced(directory, `import * as marks from '${marks}'; const at = '${directory}'; ${steps}`).filter(
+        (call) => call.includes('sync('),
+      );
+    const log = /^fsync\(\d+<\/log>\) = 0/;
+    const names = [log, /^fsync\(\d+<>\) = 0/];
+    for (const call of ['markImport', 'markImported']) {
+      t.match(run(`await marks.${call}(at, ['accounts-0'])`), names, call);
+    }
+    const mark = /^f(data)?sync\(\d+<\/log\/unfinished>\) = 0/;
+    t.match(run('await marks.markUnfinished(at)'), [mark, log]);
+    t.ok(existsSync(join(directory, 'log', 'unfinished')));
+    t.match(run('await marks.markFinished(at)'), names);
+    t.notOk(existsSync(join(directory, 'log', 'unfinished')));
     t.end();
   },
 );

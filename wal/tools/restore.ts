@@ -115,7 +115,7 @@ async function restoreInto(
     .flatMap((name) => source.segmentsOf(name))
     .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
   progress.start('restore', total);
-  markUnfinished(to);
+  await markUnfinished(to);
   const log = WriteAheadLog.open({
     directory: to,
     now: Date.now,

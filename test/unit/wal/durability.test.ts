@@ -310,7 +310,7 @@ t.test(
     const backed = next();
     t.equal(backup(directory, backed), 0);
     const log = ['--data', directory];
-    const fails: [file: string, call: string, args: string[], left: string[]][] = [
+    const fails: [file: string, call: string, args: string[], left: string[], when?: string][] = [
       ['writer.lock', 'write', ['backup', ...log], []],
       ['accounts-0-000000000001.part', 'write', ['backup', ...log], []],
       ['accounts-0-000000000001.part', 'fsync', ['archive', ...log, '--before', '2999-01-01'], []],
@@ -318,16 +318,17 @@ t.test(
       ['accounts-0.jsonl.part', 'write', ['export', ...log, '--format', 'jsonl'], []],
       ['accounts-1.jsonl.part', 'fsync', ['export', ...log, '--format', 'jsonl'], []],
       ['log/unfinished', 'fsync', ['restore', '--from', backed], ['log']],
-      // The mark is gone by then: a power cut would bring it back to a log that is served.
       ['log', 'fsync', ['restore', '--from', backed], ['log']],
+      // The mark is gone by then: a power cut would bring it back to a log that is served.
+      ['log', 'fsync', ['restore', '--from', backed], ['log'], ':when=2'],
       ['log/data.mdb', 'fdatasync', ['restore', '--from', backed], ['log']],
     ];
-    for (const [file, call, args, left] of fails) {
+    for (const [file, call, args, left, when = ''] of fails) {
       const to = next();
       const path = join(to, file);
-      const fault = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:error=ENOSPC`];
+      const fault = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:error=ENOSPC${when}`];
       const traced = ['-f', '-qq', '-o', '/dev/null', ...fault, process.execPath, cli, ...args, '--to', to];
-      const { status, stderr } = spawnSync(tracer, traced, { encoding: 'utf8' });
+      const { status, stderr } = spawnSync(tracer, traced, { encoding: 'utf8', env: oneThread });
       t.equal(status, 1, `${args[0]}: ${call} of ${file}`);
       const said = stderr.trimEnd().split('\n').at(-1) ?? '';
       t.match(said, /no space left on device/i);

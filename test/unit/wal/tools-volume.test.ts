@@ -23,7 +23,7 @@ t.test('a restore goes there, and begins anew there', async (t) => {
   t.match(await tool('restore', '--from', backup, '--to', to), { status: 0 });
   t.strictSame(await tips(to), await tips(data));
   t.match(await tool('restore', '--from', backup, '--to', to), { status: 2, err: /is not empty/ });
-  markUnfinished(to);
+  await markUnfinished(to);
   t.match(await tool('restore', '--from', backup, '--to', to), { status: 0, out: /^Begun anew/ });
   const killedAtOnce = volume();
   mkdirSync(join(killedAtOnce, 'log'));
