@@ -62,7 +62,7 @@ export function readManifest(directory: string): Manifest {
   return manifestIn(file, bytesOf(file));
 }
 
-/** What all parts name, the oldest first. Throws when a part is not the one that the next names, or the ends are not those of the
+/** What all parts name. Throws when a part is not the one that the next names, or the ends are not those of the
  *  segments: a partition, or the end of one, would be left out without a word. */
 export function allSegments(directory: string, newest: Manifest): Segment[] {
   const parts = [newest.segments];
@@ -76,7 +76,7 @@ export function allSegments(directory: string, newest: Manifest): Segment[] {
     parts.push(part.segments);
     ({ earlier } = part);
   }
-  const segments = parts.toReversed().flat();
+  const segments = parts.flat();
   const named = new Set(segments.map(nameOf));
   if (!areEndsOf(newest.ends, segments) || newest.ends.some((end) => !named.has(nameOf(end)))) {
     throw damaged(join(directory, manifestFile), endsDiffer);
