@@ -29,3 +29,20 @@ t.test('what a writer that closes has yet to write is not written over what othe
   t.hasStrict(log.tip('accounts', 0), { batch: 2, hash: durable[1]!.hash });
   await log.truncateAfter('accounts', 0, 1);
 });
+
+t.test('whoever closes a writer a second time closes none that is open in its place', async (t) => {
+  const directory = temporaryDirectory(t);
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure });
+  t.teardown(() => log.close());
+  const options = { epoch: 0, replica: null, onDurable() {} };
+  const first = log.openPartition('accounts', 0, options);
+  await log.closePartition(first);
+  const second = log.openPartition('accounts', 0, options);
+  await log.closePartition(first);
+  second.append('written');
+  await second.drained();
+  t.equal(second.durable, 1);
+  t.throws(() => log.openPartition('accounts', 0, options), /is open already/);
+  await t.rejects(log.appendForeign('accounts', 0, []), /is open for writing/);
+});

@@ -1,13 +1,36 @@
 // A backup beside a log that does not go on from it: cut off and written anew, begun anew, trimmed, or another altogether.
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
 import { logTools } from '../../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
 import { restoreTool } from '../../../wal/tools/restore.ts';
+import { storedTip } from '../../../wal/types.ts';
 import { runTool } from './run-tool.ts';
 import { checkpointAll, growManifest, next, tips, tool, write } from './tool-logs.ts';
+
+t.test(
+  'each backup notes where every partition ended at its moment, which an auditor holds a replay against',
+  async (t) => {
+    const [data, to] = [next(), next()];
+    const ends: unknown[] = [];
+    for (const epoch of [1, 2]) {
+      await write(data, 3 - epoch, { epoch });
+      await tool('backup', '--data', data, '--to', to);
+      const reader = LogReader.openReader({ directory: data });
+      const tips = reader
+        .partitions()
+        .map(({ group, partition, tip }) => ({ group, partition, ...storedTip(tip) }))
+        .toSorted((a, b) => a.partition - b.partition);
+      await reader.close();
+      ends.push({ timeMs: Math.max(...tips.map(({ timeMs }) => timeMs)), tips });
+    }
+    const { points } = JSON.parse(readFileSync(join(to, 'manifest.json'), 'utf8'));
+    t.strictSame(points, ends);
+  },
+);
 
 t.test(
   'a log whose end was cut off and written anew keeps its partition out of the backup, and no other',
