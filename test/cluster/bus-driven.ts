@@ -14,10 +14,11 @@ export interface BusServers {
   readonly servers: NatsServers;
   readonly ownerLink: NatsLink;
   readonly callerLink: NatsLink;
-  /** Of the caller. `server`: what its own process serves; absent: nothing. */
+  /** Of the caller. `server`: what its own process serves; absent: nothing. `over`: another connection than `callerLink`'s. */
   readonly newBus: (
     server?: NatsBusServer,
     caller?: string,
+    over?: NatsLink,
   ) => { readonly bus: NatsBus; readonly routes: RoutesByHand };
 }
 
@@ -30,11 +31,11 @@ export async function startBusServers(t: Pick<Test, 'teardown'>): Promise<BusSer
     await Promise.all([ownerLink.close(), callerLink.close()]);
     await servers.stop();
   });
-  const { connection } = callerLink;
   let callers = 0;
   const newBus: BusServers['newBus'] = (
-    server = new NatsBusServer(connection),
+    server = new NatsBusServer(callerLink.connection),
     caller = `front${++callers}`,
+    { connection } = callerLink,
   ) => {
     const routes = new RoutesByHand();
     return { bus: new NatsBus({ connection, caller, routes, partitions, server }), routes };

@@ -1,4 +1,4 @@
-// What a caller has under way over the NATS bus is bounded: in number, and in what it says.
+// What a caller has under way over the NATS bus is bounded, in number and in what it says; and what an owner keeps of callers.
 import t from 'tap';
 import type { Test } from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
@@ -116,3 +116,55 @@ t.test('nor does what this process served itself go to the next owner all at onc
   lost.stop();
   bus.close();
 });
+
+t.test('nor does what has come to an owner before it has opened, beyond what a mailbox holds', async (t) => {
+  const server = new NatsBusServer(ownerLink.connection);
+  const served = server.serve('accounts', 0, 8);
+  const told: string[] = [];
+  const caller = 'early';
+  server.attach(caller, (id, _attempt, { type }) => told.push(`${id} ${type}`));
+  for (let id = 1; id <= LIMITS.mailboxMax + 1; id++) {
+    served.take({ caller, id, attempt: 1, message: repeatable(id) });
+  }
+  t.strictSame(told, [`${LIMITS.mailboxMax + 1} not_owner`]);
+  served.stop();
+  t.equal(told.length, LIMITS.mailboxMax + 1, 'whoever never comes to open says so to all');
+  t.equal(server.served('accounts', 0, 8), null);
+});
+
+t.test(
+  'nor do refusals that an owner keeps in mind until their deadlines: beyond that it says nothing is known',
+  async (t) => {
+    const server = new NatsBusServer(ownerLink.connection);
+    const served = server.serve('accounts', 3, 10);
+    let decided = 0;
+    const rejection = { code: 'conflict', param: null, message: null, retryAfterSeconds: null } as const;
+    served.open({
+      inbox: (_, onReply) => {
+        decided++;
+        onReply({ type: 'rejected', rejection });
+      },
+      holds: () => true,
+    });
+    const caller = 'refused';
+    let told = '';
+    server.attach(caller, (_id, _attempt, { type }) => (told = type));
+    const send = (id: number, attempt: number): string => {
+      told = 'nothing';
+      served.take({ caller, id, attempt, message: repeatable(id, id === 1 ? 10_000 : 60_000) });
+      return told;
+    };
+    for (let id = 1; id <= LIMITS.busRefusedMax; id++) if (send(id, 2) !== 'rejected') t.fail(told);
+    const next = LIMITS.busRefusedMax + 1;
+    t.equal(send(next, 2), 'unknown');
+    t.equal(send(next + 1, 1), 'rejected', 'there is no attempt before the first');
+    const before = decided;
+    t.equal(send(2, 1), 'nothing');
+    const now = Date.now;
+    t.intercept(Date, 'now', { value: () => now() + 20_000 });
+    t.equal(send(next, 3), 'rejected', 'and there is room again');
+    t.equal(send(2, 1), 'nothing');
+    t.equal(decided, before + 1);
+    served.stop();
+  },
+);

@@ -10,6 +10,7 @@ import type { NatsBus } from '../../src/nats/bus/nats-bus.ts';
 import { commandSubject } from '../../src/nats/subjects.ts';
 import { commandLine } from '../../src/nats/bus/wire.ts';
 import { link } from './adapters.ts';
+import { Cable } from './cable.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { done, repeatable, startBusServers } from './bus-driven.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
@@ -87,7 +88,8 @@ t.test('a thousand messages of one turn travel in few messages, and each gets it
   });
   routes.set('accounts', 1, { node: 'a', epoch: 1 });
   await ownerLink.connection.flush();
-  const before = callerLink.connection.stats().outMsgs;
+  const sent = (): number[] => [callerLink, ownerLink].map(({ connection }) => connection.stats().outMsgs);
+  const before = sent();
   const replies = await Promise.all(
     Array.from({ length: 1000 }, (_, n) => request(bus, 'accounts', 1, repeatable(n))),
   );
@@ -95,7 +97,7 @@ t.test('a thousand messages of one turn travel in few messages, and each gets it
     replies,
     Array.from({ length: 1000 }, (_, n) => done(n)),
   );
-  t.ok(callerLink.connection.stats().outMsgs - before <= 3, 'batched');
+  for (const [at, count] of sent().entries()) t.ok(count - before[at]! <= 3, 'batched');
   t.equal(bus.open, 0);
   served.stop();
   bus.close();
@@ -155,8 +157,11 @@ t.test('long replies of one turn travel apart; of one that no message carries, i
       return reply.type === 'done' && reply.body === JSON.stringify(text);
     }),
   );
-  served.stop();
+  const acted = request(bus, 'accounts', 2, Object.assign(onceOnly(), { limit: texts.indexOf(tooLong) }));
+  await request(bus, 'accounts', 2, Object.assign(onceOnly(), { limit: 0 }));
   bus.close();
+  t.strictSame(await acted, { type: 'unknown' }, 'what was done is not said to have been refused');
+  served.stop();
 });
 
 t.test('without an owner a caller waits, and is told `unavailable` at its deadline', async (t) => {
@@ -194,11 +199,13 @@ t.test('messages that come before the owner has opened wait for it', async (t) =
   const served = new NatsBusServer(ownerLink.connection).serve('accounts', 0, 7);
   await ownerLink.connection.flush();
   routes.set('accounts', 0, { node: 'a', epoch: 7 });
+  const { outMsgs: before } = callerLink.connection.stats();
   const reply = request(bus, 'accounts', 0, onceOnly());
   await callerLink.connection.flush();
   await ownerLink.connection.flush();
   served.open({ inbox: (_, onReply) => onReply(done('late')), holds: () => true });
   t.strictSame(await reply, done('late'));
+  t.equal(callerLink.connection.stats().outMsgs - before, 1, 'and are not sent again');
   served.stop();
   bus.close();
 });
@@ -279,6 +286,72 @@ t.test('while an attempt may have been decided, only a decision on the newest on
   t.strictSame(await reply, done('known'));
   for (const owner of owners) owner.stop();
   bus.close();
+});
+
+t.test('nothing is sent twice for a route that is told again, or is of another partition', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 15);
+  const held: OnReply[] = [];
+  served.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  const route = { node: 'a', epoch: 15 };
+  routes.set('accounts', 1, route);
+  const first = request(bus, 'accounts', 1, repeatable(1));
+  await waitFor('its owner has it', 20_000, () => held.length === 1);
+  routes.set('accounts', 1, route);
+  routes.set('accounts', 2, { node: 'b', epoch: 16 });
+  routes.set('webhooks', 1, { node: 'b', epoch: 16 });
+  const second = request(bus, 'accounts', 1, repeatable(2));
+  await waitFor('its owner has what was sent then', 20_000, () => held.length > 1);
+  held[1]!(done('second'));
+  t.strictSame(await second, done('second'));
+  held[0]!({ type: 'unavailable' });
+  t.strictSame(await first, { type: 'unavailable' }, 'of the one attempt nothing was decided');
+  served.stop();
+  bus.close();
+});
+
+t.test('what was under way when the connection was lost is asked for again when it is back', async (t) => {
+  const { cable, url } = await Cable.lay(servers.url);
+  t.teardown(() => cable.remove());
+  const cutLink = await link(url, 'cut');
+  t.teardown(() => cutLink.close());
+  const { bus, routes } = newBus(new NatsBusServer(cutLink.connection), 'front.cut', cutLink);
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 17);
+  const taken: string[] = [];
+  const held: OnReply[] = [];
+  served.open({
+    inbox: ({ type }, onReply) => {
+      taken.push(type);
+      held.push(onReply);
+    },
+    holds: () => true,
+  });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 2, { node: 'a', epoch: 17 });
+  const again = request(bus, 'accounts', 2, repeatable(1));
+  const once = request(bus, 'accounts', 2, onceOnly());
+  await waitFor('its owner has both', 20_000, () => held.length === 2);
+  cable.cut();
+  for (const onReply of held) onReply(done('lost'));
+  await ownerLink.connection.flush();
+  const isBack = new Promise<void>((resolve) => void cutLink.onReconnect(resolve));
+  cable.mend();
+  await isBack;
+  bus.reconnected();
+  await new Promise((resolve) => setImmediate(resolve));
+  await cutLink.connection.flush();
+  await ownerLink.connection.flush();
+  t.strictSame(
+    taken,
+    ['RecordOutcome', 'ReplayDelivery', 'RecordOutcome'],
+    'at once, but what acts only once',
+  );
+  held[2]!(done('heard'));
+  t.strictSame(await again, done('heard'));
+  bus.close();
+  t.strictSame(await once, { type: 'unknown' });
+  served.stop();
 });
 
 t.test('a key that was revoked since does not say that an earlier attempt has created nothing', async (t) => {
@@ -495,5 +568,33 @@ t.test('after a rejected repetition the first attempt can no longer act', async 
   await connection.flush();
   await waitFor('the last was decided', 60_000, () => decided.includes(30));
   t.strictSame(decided, [20, 30]);
+  served.stop();
+});
+
+t.test('nobody has an owner write what only it may write, by naming that for the answer', async (t) => {
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 3, 50);
+  const taken: string[] = [];
+  served.open({
+    inbox: ({ type }, onReply) => {
+      taken.push(type);
+      onReply(done('written'));
+    },
+    holds: () => true,
+  });
+  const written: string[] = [];
+  const watch = ownerLink.connection.subscribe('daftari.log.>', {
+    callback: (_, { subject }) => void written.push(subject),
+  });
+  await ownerLink.connection.flush();
+  const { connection } = callerLink;
+  const subject = commandSubject('accounts', 3, 50);
+  connection.publish(subject, commandLine(1, 1, onceOnly()), { reply: 'daftari.log.accounts.3' });
+  connection.publish(subject, commandLine(1, 1, onceOnly()));
+  connection.publish(subject, commandLine(1, 1, repeatable(1)), { reply: 'daftari.reply.front.1.1' });
+  await connection.flush();
+  await waitFor('the last was decided', 20_000, () => taken.includes('RecordOutcome'));
+  await ownerLink.connection.flush();
+  t.strictSame([taken, written], [['RecordOutcome'], []]);
+  watch.unsubscribe();
   served.stop();
 });
