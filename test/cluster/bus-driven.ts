@@ -50,3 +50,8 @@ export function repeatable(n: number, deadlineMs = 60_000): Message {
 export function done(body: unknown): Reply {
   return { type: 'done', body: JSON.stringify(body), replayed: false };
 }
+
+/** It acts anew each time that it is taken. */
+export function onceOnly(deadlineMs = 60_000): Message {
+  return { type: 'ReplayDelivery', deadline: Date.now() + deadlineMs };
+}
