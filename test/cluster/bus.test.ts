@@ -5,6 +5,7 @@ import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
 import type { NatsBus } from '../../src/nats/bus/nats-bus.ts';
+import { commandSubject } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
@@ -214,6 +215,36 @@ t.test('and is taken once, by the newest of two that are told of in one turn', a
   t.strictSame(taken, ['second']);
   for (const owner of owners) owner.stop();
   bus.close();
+});
+
+t.test('also where that is this process; and by nobody where it was just given up', async (t) => {
+  const nearby = new NatsBusServer(callerLink.connection);
+  const { bus, routes } = newBus(nearby);
+  const taken: number[] = [];
+  const replies: Reply[] = [];
+  const send = (n: number): void => {
+    bus.send('accounts', 3, Object.assign(onceOnly(), { n }), (reply) => replies.push(reply));
+  };
+  send(1);
+  await new Promise((resolve) => setImmediate(resolve));
+  const served = nearby.serve('accounts', 3, 5);
+  served.open({
+    inbox: (message, onReply) => onReply(done(taken.push((message as unknown as { n: number }).n))),
+    holds: () => true,
+  });
+  await callerLink.connection.flush();
+  routes.set('accounts', 3, { node: 'here', epoch: 5 });
+  await new Promise((resolve) => setImmediate(resolve));
+  // It is served in another process from now on.
+  nearby.left(commandSubject('accounts', 3, 5), served);
+  send(2);
+  bus.close();
+  await new Promise((resolve) => setImmediate(resolve));
+  await callerLink.connection.flush();
+  await callerLink.connection.flush();
+  t.strictSame(replies, [done(1), { type: 'unavailable' }]);
+  t.strictSame(taken, [1]);
+  served.stop();
 });
 
 t.test('an owner dies with the answer: repeatable messages are resolved, others are unknown', async (t) => {
