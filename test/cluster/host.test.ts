@@ -12,6 +12,8 @@ import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
+import { encodeBatch } from '../../wal/batch.ts';
+import type { Batch, Tip } from '../../wal/types.ts';
 import { batchAfter } from './adapters.ts';
 import { type Hosting, startHostServers } from './host-driven.ts';
 import { needs } from '../needs.ts';
@@ -437,6 +439,68 @@ t.test('what the stream has refused before it is served is not read as written h
   await Promise.all(fenced);
   t.equal(fenced.length, 2);
   t.notOk(feed.isOwn('accounts', REPLACED, 0));
+});
+
+/** Of another owner's epoch. */
+function openingAfter({ batch, sequence, hash }: Tip, partition: number, epoch: number): Batch {
+  return encodeBatch({
+    group: 'accounts',
+    partition,
+    batch: batch + 1,
+    epoch,
+    firstSequence: sequence + 1,
+    records: [],
+    recordsBytes: 0,
+    timeMs: Date.now(),
+    previousHash: hash,
+  });
+}
+
+t.test('a partition that another opens first is not taken over', async (t) => {
+  for (const [partition, replication] of [
+    [25, 'sync'],
+    [26, 'async'],
+  ] as const) {
+    const to = new StreamPublisher(nats);
+    t.teardown(() => to.close());
+    const publish = to.publish.bind(to);
+    let other: Batch | null = null;
+    to.publish = async (subject, data, expected) => {
+      if (other !== null) await publish(subject, other.bytes, {});
+      return publish(subject, data, expected);
+    };
+    const { host, storage, stop } = startHost({}, null, { onFenced: () => {}, replication, to });
+    await host.acquire('accounts', partition, 1);
+    await host.release('accounts', partition);
+    const { hash } = (other = openingAfter(storage.log.tip('accounts', partition), partition, 3));
+    await t.rejects(host.acquire('accounts', partition, 2), { name: 'Fenced' }, replication);
+    host.serve('accounts', partition);
+    t.notOk(host.isServing('accounts', partition));
+    await host.lose('accounts', partition);
+    other = null;
+    await host.acquire('accounts', partition, 4);
+    const { batch } = storage.log.tip('accounts', partition);
+    t.ok(storage.log.batch('accounts', partition, batch - 1).hash.equals(hash), 'which is kept');
+    await stop();
+  }
+});
+
+t.test('who hands over a partition that another has written to lets it go', async (t) => {
+  const REPLACED = 27;
+  const fenced: number[] = [];
+  const { host, storage, stop } = startHost({}, null, { onFenced: () => fenced.push(REPLACED) });
+  t.teardown(stop);
+  await host.acquire('accounts', REPLACED, 1);
+  host.serve('accounts', REPLACED);
+  const other = openingAfter(storage.log.tip('accounts', REPLACED), REPLACED, 2);
+  await publisher.publish(logSubject('accounts', REPLACED), other.bytes, {});
+  const command = { ...OPEN_ACCOUNT, accountId: 'acc_late', deadline: Date.now() + 60_000 };
+  const told = send(storage, REPLACED, command);
+  await host.release('accounts', REPLACED);
+  t.strictSame(await told, { type: 'unknown' });
+  await host.acquire('accounts', REPLACED, 3);
+  const { batch } = storage.log.tip('accounts', REPLACED);
+  t.ok(storage.log.batch('accounts', REPLACED, batch - 1).hash.equals(other.hash));
 });
 
 t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
