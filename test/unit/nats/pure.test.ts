@@ -1,17 +1,21 @@
-// What of the cluster needs no server: the wire format, the timer wheel, which messages may be sent twice, who ranks first.
+// What of the cluster needs no server: the wire format, the timer wheel, which messages may be sent twice, who ranks first, a snapshot's
+// bytes.
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
 import { natsOf } from '../../../deploy/operator-link.ts';
-import type { Message } from '../../../src/bus/bus.ts';
+import { type Message, type Reply, UNKNOWN } from '../../../src/bus/bus.ts';
 import { LogChain } from '../../../src/nats/log/log-chain.ts';
 import { isRepeatable } from '../../../src/nats/bus/repeatable.ts';
+import { SnapshotReader, snapshotLines } from '../../../src/nats/snapshots/snapshot-format.ts';
+import { streamFirst } from '../../../src/cluster/stream-first.ts';
 import { rankNodes } from '../../../src/nats/leases/rendezvous.ts';
 import { assertToken } from '../../../src/nats/subjects.ts';
 import { TimerWheel } from '../../../src/nats/bus/timer-wheel.ts';
 import { commandLine, readCommands, readReplies, replyLine } from '../../../src/nats/bus/wire.ts';
 import type { WireReply } from '../../../src/nats/bus/wire.ts';
 import { emptyTip, tipAt } from '../../../wal/batch.ts';
-import type { Batch, Tip } from '../../../wal/types.ts';
+import type { Batch, Row, Tip } from '../../../wal/types.ts';
 import { batchAfter } from '../../cluster/adapters.ts';
 import { seedOf } from '../../seed.ts';
 import { until } from '../../until.ts';
@@ -188,4 +192,59 @@ t.test('of a stream only what continues the chain is the log', async (t) => {
   t.strictSame(taken(a1, a2, b2, b3), ['a1', 'a2'], 'whoever it is: the other must begin again from there');
   t.strictSame(taken(a1, b2, a3, b3), ['a1', 'b2', 'b3'], 'an older epoch never follows a newer one');
   t.strictSame(taken(a1, a1, b2, b2), ['a1', 'b2'], 'twice is once');
+});
+
+t.test('a snapshot is what was saved of its partition, to its last line, or is refused', async (t) => {
+  const tip: Tip = { batch: 9, sequence: 12, epoch: 2, timeMs: 1_764_000_000_000, hash: Buffer.alloc(32, 3) };
+  const rows: Row[] = ['a', 'é\n', 'c'].map((value, i) => ({ table: 'accounts', key: `key/${i}`, value }));
+  function* each(): Generator<Row, void> {
+    yield* rows;
+  }
+  const all = each();
+  const bytes = Buffer.concat([
+    ...snapshotLines({ group: 'accounts', partition: 3 }, tip, all.next(), all),
+  ]).toString();
+  const read = async (text: string): Promise<{ readonly tip: Tip; readonly rows: Row[] }> => {
+    const reader = new SnapshotReader('accounts', 3);
+    const found: Row[] = [];
+    // As it may come: a line in two parts.
+    async function* parts(): AsyncGenerator<Buffer> {
+      for (let at = 0; at < text.length; at += 100) yield Buffer.from(text.slice(at, at + 100));
+    }
+    for await (const portion of reader.read(parts())) found.push(...portion);
+    return { tip: reader.tip, rows: found };
+  };
+  t.strictSame(await read(bytes), { tip, rows });
+  const [header = '', first = '', second = '', third = '', end = ''] = bytes.split('\n');
+  for (const [title, lines, problem] of [
+    ['of a later version', [header.replace('"format":1', '"format":2'), first, end], /format 2 is not known/],
+    ['of another partition', [header.replace('"partition":3', '"partition":4'), end], /it is of accounts\/4/],
+    ['without its last rows', [header, first, second, end], /its digest differs/],
+    ['with another row', [header, first.replace('key/0', 'key/9'), second, third, end], /its digest differs/],
+    [
+      'with another number of rows',
+      [header, first, second, third, end.replace('[3', '[4')],
+      /its digest differs/,
+    ],
+    ['without its end', [header, first, second, third], /it is cut short/],
+    ['with more after its end', [header, first, second, third, end, third], /it goes on after its end/],
+    ['without its beginning', [`[0,"${createHash('sha256').digest('hex')}"]`], /it has no header/],
+  ] as const) {
+    const refusal = { message: new RegExp(`^snapshot of accounts/3: ${problem.source}`) };
+    await t.rejects(read(`${lines.join('\n')}\n`), refusal, title);
+  }
+  await t.rejects(read(bytes.slice(0, -1)), /it is cut short/, 'nor without its last line feed');
+});
+
+t.test('what pollers pay by is not known where the stream will never have it', async (t) => {
+  const told: Reply[] = [];
+  const inbox = streamFirst((_, onReply) => onReply({ type: 'done', body: '{}', replayed: false }), {
+    settled: () => Promise.reject(new Error('another writer exists')),
+  });
+  for (const type of ['ListPending', 'GetPending', 'BeginSubmission']) {
+    inbox({ type, deadline: 0 }, (reply) => told.push(reply));
+  }
+  t.strictSame(told, []);
+  await until(() => told.length === 3);
+  t.strictSame(told, [UNKNOWN, UNKNOWN, UNKNOWN]);
 });
