@@ -1,7 +1,13 @@
 // What Airtel's answers mean: status words and codes in, results of rail.ts out. Pure.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
-import { airtelFailure, isAirtelAmbiguous, isAirtelDuplicate, isAirtelNotFound } from './failure-codes.ts';
+import {
+  airtelFailure,
+  isAirtelAccepted,
+  isAirtelAmbiguous,
+  isAirtelDuplicate,
+  isAirtelNotFound,
+} from './failure-codes.ts';
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
 import { directionOf, type EnquiryResult, type SubmitResult, type Terminal } from './rail.ts';
@@ -136,13 +142,15 @@ export function readEnquiry(
 
 /** Null: the word is not final, or a code beside it says that it is not. */
 function finalWord(
-  { word, code, message, success, transaction: said }: Parts,
+  parts: Parts,
   transaction: PendingTransaction,
   currency: string,
   asked: 'submit' | 'enquiry',
 ): Terminal | null {
+  const { word, code, message, success, transaction: said } = parts;
   if (word === null) return null;
-  if (code !== null && isAirtelAmbiguous(code, asked)) return null;
+  const isOpen = code !== null && isAirtelAmbiguous(code, asked);
+  if (isOpen && !(asked === 'enquiry' && isNamedAsPaid(parts, transaction))) return null;
   const failure = code === null ? null : airtelFailure(code, directionOf(transaction));
   const status = code === null ? word : `${word} ${code}`;
   switch (word) {
@@ -164,6 +172,13 @@ function finalWord(
   }
   // TIP, TA, TI, SUCCESS (accepted), and words that nobody has documented.
   return null;
+}
+
+/** The code with which Airtel accepts a collection stands beside TS as well, in its live answers as in its documents' example: that is paid
+ *  where Airtel's own id of the payment is there, too. */
+function isNamedAsPaid({ word, code, transaction: said }: Parts, transaction: PendingTransaction): boolean {
+  if (code === null || !isAirtelAccepted(code) || directionOf(transaction) === 'send') return false;
+  return word === 'TS' && textAt(said, 'airtel_money_id') !== null;
 }
 
 function refusedByGateway(

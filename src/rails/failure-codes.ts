@@ -171,6 +171,11 @@ export function isAirtelAmbiguous(code: string, asked: 'submit' | 'enquiry'): bo
   return AIRTEL_AMBIGUOUS.has(known);
 }
 
+/** What Airtel says of a collection that it has accepted: in the answer to an enquiry also when that was paid since. */
+export function isAirtelAccepted(code: string): boolean {
+  return asListed(code) === `${COLLECTION}006`;
+}
+
 /** Airtel does not know the id. Once the grace is over, that means it never accepted it. */
 export function isAirtelNotFound(code: string): boolean {
   const known = asListed(code);

@@ -397,6 +397,33 @@ t.test('Airtel: words of other types and forms', async (t) => {
   ]);
 });
 
+t.test(
+  'a collection is paid where Airtel names the payment, though its code is that of the acceptance',
+  async (t) => {
+    const of = (transaction: string, code: string, success = true): string =>
+      `{"data":{"transaction":${transaction}},"status":{"success":${success},"response_code":"${code}","result_code":"ESB000010"}}`;
+    const named = '{"status":"TS","airtel_money_id":"MP230113.0956.J05048"}';
+    const paid = { type: 'succeeded', providerTransactionId: 'MP230113.0956.J05048' };
+    const accepted = 'DP00800001006';
+    await each(t, airtel, charge, [
+      // So answers the live system, and the example in its documents.
+      [of(named, accepted), 'accepted', { ...paid, providerStatus: `TS ${accepted}` }],
+      [of(named, accepted.toLowerCase()), 'accepted', paid],
+      [of('{"status":"TS"}', accepted), 'accepted', 'pending'],
+      [of('{"status":"TS","airtel_money_id":" "}', accepted), 'accepted', 'pending'],
+      [of(named, accepted, false), 'unknown', 'pending'],
+      [of(named, 'DP00800001000'), 'accepted', 'pending'],
+      ...['TIP', 'TF', 'TE', 'TR'].map((word): Row => {
+        return [of(named.replace('TS', word), accepted), word === 'TF' ? 'unknown' : 'accepted', 'pending'];
+      }),
+    ]);
+    for (const code of [accepted, 'DP00900001006']) {
+      says('200 OK', of(named, code));
+      t.match(await airtel.enquire(payout()), { type: 'pending' }, `a payout: ${code}`);
+    }
+  },
+);
+
 t.test('why it failed is told in the words that say most, wherever they stand', async (t) => {
   const because = (failureCode: string, failureMessage: string | null) => ({ failureCode, failureMessage });
   const late = (transaction: string, status: string): Row => {
