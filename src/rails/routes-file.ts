@@ -156,9 +156,12 @@ function readRoute(fields: Fields): ReadRoute | null {
   // Without it nobody knows which other fields belong here.
   if (adapter === null) return null;
   const specific = adapter === 'airtel' ? readAirtel(fields, ownCurrency) : readMtn(fields);
-  // Elsewhere 500 shillings would be sent as 500 euros.
-  if (currency === 'EUR' && specific?.adapter === 'mtn' && specific.targetEnvironment !== SANDBOX) {
-    fields.problem(`currency: "EUR" is the sandbox's alone`);
+  if (specific?.adapter === 'mtn') {
+    const isSandbox = specific.targetEnvironment === SANDBOX;
+    // Elsewhere 500 shillings would be sent as 500 euros.
+    if (!isSandbox && currency === 'EUR') fields.problem(`currency: "EUR" is the sandbox's alone`);
+    // It refuses each payment in any other.
+    if (isSandbox && currency !== 'EUR') fields.problem('currency: the sandbox takes "EUR" alone');
   }
   fields.nothingElse();
   if (id === null || country === null || network === null || baseUrl === null) {

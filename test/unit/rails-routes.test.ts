@@ -128,6 +128,13 @@ t.test('what is wrong is named, with its line', async (t) => {
       change(MTN, { currency: 'EUR' }),
       /^rails\.json:3: routes\[0\]\.currency: "EUR" is the sandbox's alone$/,
     ],
+    ...[undefined, 'UGX'].map(
+      (currency) =>
+        [
+          change(MTN, { target_environment: 'sandbox', currency }),
+          /^rails\.json:3: routes\[0\]\.currency: the sandbox takes "EUR" alone$/,
+        ] as const,
+    ),
     [change(AIRTEL, { currency: 'EUR' }), /currency: takes "KES"$/],
     [change(MTN, { not_found_grace_seconds: 29 }), /grace_seconds: takes a whole number from 30 to 3600/],
     [change(MTN, { answer_ms: 60_000, not_found_grace_seconds: 119 }), /takes a whole number from 120 to/],
