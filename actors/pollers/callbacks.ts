@@ -135,7 +135,7 @@ export class Callbacks implements CallbackKeeper {
       if (page === null) return;
       for (const { id, account_id: accountId, transaction_id: transactionId } of page.data) {
         if (!isCallbackNote(id, transactionId)) continue;
-        while (!this.noteFound(id, accountId, transactionId)) await this.#reader.pause();
+        await this.noteInTurn(id, accountId, transactionId);
         if (this.#stopping) return;
       }
       after = page.next;
@@ -143,9 +143,14 @@ export class Callbacks implements CallbackKeeper {
     }
   }
 
-  /** One of ours is known already. What a poller before this one sent may arrive after this one has looked. False: too many are
-   *  looked into. */
-  noteFound(noteId: string, accountId: string, transactionId: string): boolean {
+  /** One of ours is known already. What a poller before this one sent may arrive after this one has looked. While too many are looked
+   *  into it waits. */
+  async noteInTurn(noteId: string, accountId: string, transactionId: string): Promise<void> {
+    while (!this.#noteFound(noteId, accountId, transactionId)) await this.#reader.pause();
+  }
+
+  /** False: too many are looked into. */
+  #noteFound(noteId: string, accountId: string, transactionId: string): boolean {
     return this.#notes.found(transactionId, noteId) || this.lookInto(accountId, transactionId, noteId);
   }
 

@@ -229,7 +229,8 @@ export class PollerPartition implements Keeper {
         return this.#walletRevoked(record.accountId);
       case 'ReconciliationRaised': {
         const { id, transactionId } = event;
-        if (isCallbackNote(id, transactionId)) this.callbacks.noteFound(id, record.accountId, transactionId);
+        if (!isCallbackNote(id, transactionId)) return;
+        void this.callbacks.noteInTurn(id, record.accountId, transactionId);
         return;
       }
     }

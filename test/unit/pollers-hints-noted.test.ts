@@ -2,6 +2,7 @@
 // noted at its account. Whoever looks after the transaction next finds it there, however the poller before ended.
 import t from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
+import type { GetPending } from '../../src/domain/account-command.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import { deriveId } from '../../src/domain/id.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
@@ -429,6 +430,26 @@ t.test('more notes than one page, and than are looked into at once', async (t) =
   t.equal(all.filter((transaction) => statusOf(driven, transaction) === 'REVERSED').length, all.length);
   t.notOk(driven.accounts.notes().includes(null));
   t.equal(driven.pollers.size, 0);
+});
+
+t.test('a note that arrives late, and while too many others are looked into, waits its turn', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = await settledCharge(driven, 100);
+  driven.provider.settle(transaction, reversed());
+  const unknown = (n: number) => `chg_01JB2XK8Z${String(n).padStart(15, '0')}00`;
+  let answered = '';
+  driven.accounts.intercept = (message: Message) => {
+    const { type, transactionId } = message as GetPending;
+    return type === 'GetPending' && transactionId !== answered ? UNAVAILABLE : null;
+  };
+  for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.hint({ id: unknown(n) });
+  driven.accounts.when({ ...byOperator, type: 'NoteCallback', transactionId: transaction.id });
+  await driven.clock.advance(10_000, 500);
+  t.equal(statusOf(driven, transaction), 'SUCCESSFUL');
+  answered = unknown(7);
+  await driven.clock.advance(3 * MINUTE, 500);
+  t.equal(statusOf(driven, transaction), 'REVERSED');
+  t.ok(driven.accounts.notes().includes(ANSWERED));
 });
 
 t.test('notes are found by a poller whose account answers it only later', async (t) => {
