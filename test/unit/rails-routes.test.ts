@@ -76,6 +76,29 @@ t.test('a good file, with defaults', async (t) => {
   });
 });
 
+t.test('what may be left out is read where it is there', async (t) => {
+  const gh = { ...MTN, id: 'mtn_gh', country: 'GH', base_url: 'http://127.0.0.1:8082/mtn/' };
+  const { collection, ...sending } = { ...gh, disbursement: MTN.collection, callbacks: false };
+  const numbers = { answer_ms: 15_500, not_found_grace_seconds: 31, max_concurrency: 1, amount_decimals: 0 };
+  const disbursement = { ...AIRTEL.disbursement, pin_padding: 'pkcs1' };
+  const callback = { ...AIRTEL.callback, hash_key: { env: 'KEY' }, hash_over: 'body' };
+  const airtel = { ...AIRTEL, country: 'UG', ...numbers, client_id: { env: 'KEY' }, disbursement, callback };
+  const { routes } = read(JSON.stringify({ routes: [sending, airtel] }));
+  const credentials = { subscriptionKey: 'k1', apiUser: 'user', apiKey: 'k2' };
+  const baseUrl = 'http://127.0.0.1:8082/mtn';
+  t.hasStrict(routes[0], { baseUrl, collection: null, disbursement: credentials, callbacks: false });
+  t.hasStrict(routes[1], {
+    adapter: 'airtel',
+    answerMs: 15_500,
+    notFoundGraceMs: 31_000,
+    maxConcurrency: 1,
+    amountDecimals: 0,
+    clientId: 'k1',
+    disbursement: { padding: 'pkcs1' },
+    callback: { hashKey: 'k1', hashOver: 'body' },
+  });
+});
+
 t.test('secrets from the environment, from files beside it, or sealed', async (t) => {
   const directory = t.testdir({ secret: 'from a file\n' });
   const path = join(directory, 'rails.json');
@@ -92,6 +115,8 @@ t.test('a line break after a secret is not part of it', async (t) => {
   const [route] = parse(MTN).routes;
   const collection = { subscriptionKey: 'k1', apiUser: 'user', apiKey: 'k2' };
   t.strictSame(route?.adapter === 'mtn' && route.collection, collection);
+  const sealed = { ...MTN.collection, api_key: { sealed: 'v1.x' } };
+  t.throws(() => parse({ ...MTN, collection: sealed }), /api_key: is sealed, and there is no MASTER_KEY/);
   const blank = { ...MTN.collection, api_key: { env: 'BLANK' } };
   t.throws(() => parse({ ...MTN, collection: blank }), /the environment has no BLANK/);
 });
@@ -159,6 +184,27 @@ t.test('what is wrong is named, with its line', async (t) => {
           /public_key: takes an RSA/,
         ] as const,
     ),
+    // One that is misspelt would not be heeded: callbacks are believed without their hash, for instance.
+    [change(AIRTEL, { callback: { ...AIRTEL.callback, hashkey: {} } }), /callback\.hashkey: is not a field/],
+    [
+      change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, padding: '' } }),
+      /disbursement\.padding: is not a field/,
+    ],
+    [change(MTN, { collection: { ...MTN.collection, key: '' } }), /collection\.key: is not a field here/],
+    [
+      JSON.stringify({ callback_url: '', routes: [MTN] }),
+      /^rails\.json:1: callback_url: is not a field here$/,
+    ],
+    [change(MTN, { answer_ms: 15_250, not_found_grace_seconds: 30 }), /takes a whole number from 31 to/],
+    [change(MTN, { callbacks: 'no' }), /callbacks: takes true or false/],
+    [change(MTN, { collection: 1 }), /collection: is not an object/],
+    [change(MTN, { base_url: 5 }), /base_url: takes an address/],
+    [change(MTN, { base_url: 'ftp://localhost' }), /base_url: takes https/],
+    [change(MTN, { base_url: 'https://host?a=b' }), /without credentials, query/],
+    [change(MTN, { base_url: 'https://host#a' }), /without credentials, query/],
+    [withKey({ vault: 'KEY' }), /takes \{"env"/],
+    [[5], /routes\[0\]: is not an object/],
+    ['{}', /:1: routes: is missing/],
     [[MTN, { ...MTN, id: 'other' }], /UG MTN has a route at line 3 already/],
     [[MTN, { ...AIRTEL, id: 'mtn_ug' }], /id mtn_ug has a route at line 3 already/],
     [[], /at least one/],
@@ -215,10 +261,11 @@ t.test('JSON with lines reads what JSON reads', async (t) => {
     '[]',
     '[1, -2.5e3, "a\\n\\u00e9\\"", true, null, [[]], {"a": {"b": []}}]',
     '"x"',
+    ' {"a": 1}\r\n',
   ]) {
     t.strictSame(plain(parseJsonWithLines(text)), JSON.parse(text));
   }
-  for (const text of ['[1,]', '{"a" 1}', '{a: 1}', '[1 2]', '"a\nb"', '01', '{', '['.repeat(40)]) {
-    t.throws(() => parseJsonWithLines(text), JsonSyntaxError, text);
-  }
+  const WRONG = `[1,] {"a"1} {"a"1,2} {a:1} {1:2} {"a":1,"b","c":2} {"a":1"b""c":2} [1"b"2] 01 {`.split(' ');
+  WRONG.push('"a\nb"', '['.repeat(40), '['.repeat(40) + ']'.repeat(40));
+  for (const text of WRONG) t.throws(() => parseJsonWithLines(text), JsonSyntaxError, text);
 });
