@@ -110,11 +110,13 @@ function pendingKey(memory: Memory, id: string): string {
  *  account, kind and creation. The rows of the index since a time are a part of it, so the cost does not grow with the history.
  *  `expiryMs`: from creation to expiry. */
 export function listExpired(memory: Memory, views: Views, query: ListExpired, expiryMs: number): Answered {
-  const { expiredSince, followedFrom = Infinity, after, limit } = query;
+  const { expiredSince, settledSince = expiredSince, followedFrom = Infinity, after, limit } = query;
+  const sinceOf = (type: TransactionType): number => (isCollected(type) ? expiredSince : settledSince);
   const data: ExpiredTransaction[] = [];
   const take = (transaction: Transaction): void => {
     const expiredAt = endedByUsAt(transaction);
-    if (expiredAt !== null && expiredAt >= expiredSince) data.push({ ...pendingOf(transaction), expiredAt });
+    if (expiredAt === null || expiredAt < sinceOf(transaction.type)) return;
+    data.push({ ...pendingOf(transaction), expiredAt });
   };
   let sequence = 0;
   if (after === null) {
@@ -131,7 +133,7 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
   let next: string | null = null;
   const madeSince: MadeSince = (type) => {
     const lifeMs = isCollected(type) ? expiryMs + LIMITS.pollerExpiredLateMs : LIMITS.pollerSettledLateMs;
-    return encodeTime(Math.max(0, expiredSince - lifeMs));
+    return encodeTime(Math.max(0, sinceOf(type) - lifeMs));
   };
   for (const { key, id } of failedSince(views, madeSince, after)) {
     if (id !== null && !memory.isDirty(id)) take(memory.transaction(id)!);

@@ -5,6 +5,7 @@ import { request, type Reply } from '../../src/bus/bus.ts';
 import type {
   AccountQuery,
   ExpiredTransaction,
+  ListExpired,
   PendingTransaction,
 } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -41,6 +42,8 @@ export type Found =
   | { readonly type: 'absent' }
   | { readonly type: 'unanswered' };
 
+type Since = Pick<ListExpired, 'expiredSince' | 'settledSince' | 'followedFrom' | 'after'>;
+
 const PAUSE_TRIES = 5;
 
 export class AccountReader {
@@ -59,12 +62,10 @@ export class AccountReader {
     return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as PendingPage | null;
   }
 
-  /** `since`: milliseconds since 1970. `followedFrom`: what comes after that sequence is heard of. Null: stopped before it was
-   *  answered. */
-  async expired(since: number, followedFrom: number, after: string | null): Promise<ExpiredPage | null> {
+  /** Null: stopped before it was answered. */
+  async expired(page: Since): Promise<ExpiredPage | null> {
     const limit = LIMITS.pollerScanPageMax;
-    const page = { expiredSince: since, followedFrom, after, limit };
-    const query = { type: 'ListExpired', accountId: '', ...page } as const;
+    const query = { type: 'ListExpired', accountId: '', ...page, limit } as const;
     return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as ExpiredPage | null;
   }
 
@@ -138,7 +139,8 @@ export class AccountReader {
   }
 }
 
-/** At most `count`, those that expired last, the last of all first. */
+/** At most `count`: first what an operator said to have failed, then what expired; of each the last one first. */
 export function lastExpired(found: readonly ExpiredTransaction[], count: number): ExpiredTransaction[] {
-  return found.toSorted((a, b) => b.expiredAt - a.expiredAt).slice(0, count);
+  const isSettled = ({ expiresAt }: ExpiredTransaction): number => Number(expiresAt === null);
+  return found.toSorted((a, b) => isSettled(b) - isSettled(a) || b.expiredAt - a.expiredAt).slice(0, count);
 }

@@ -61,21 +61,22 @@ export class Expired {
 
   /** What expired before this process served the partition is still looked at: nobody else does it. Also what was due for its last look not
    *  long ago: perhaps nobody was there to make it. Pages come by account, so what expired last may be on the last page; once there are
-   *  more than can be kept, what expired before those that are is no longer asked for. `followedFrom`: what comes after that sequence is
-   *  heard of. */
+   *  more than can be kept, what expired before those that are is no longer asked for, but what a person said to have failed is.
+   *  `followedFrom`: what comes after that sequence is heard of. */
   async scan(followedFrom: number): Promise<void> {
     const { now, hasRail, timings } = this.#options;
-    let since = now() - afterExpiryMsMax(timings) - LIMITS.pollerMissedLooksMs;
+    const settledSince = now() - afterExpiryMsMax(timings) - LIMITS.pollerMissedLooksMs;
+    let expiredSince = settledSince;
     let found: ExpiredTransaction[] = [];
     for (let after: string | null = null; ;) {
-      const page = await this.#reader.expired(since, followedFrom, after);
+      const page = await this.#reader.expired({ expiredSince, settledSince, followedFrom, after });
       if (page === null || this.#stopping) return;
       found.push(...page.data.filter(hasRail));
       after = page.next;
       if (after === null) return this.#lookAfterThese(found);
       if (found.length >= 2 * LIMITS.pollerLateMax) {
         found = lastExpired(found, LIMITS.pollerLateMax);
-        since = found.at(-1)?.expiredAt ?? since;
+        expiredSince = found.at(-1)?.expiredAt ?? expiredSince;
       }
       // Nobody waits for it.
       await setImmediate();

@@ -405,6 +405,8 @@ export interface ListExpired extends ForAccount {
   readonly type: 'ListExpired';
   /** Milliseconds since 1970. */
   readonly expiredSince: number;
+  /** The same, of what an operator said to have failed. Absent, as older versions ask: `expiredSince`. */
+  readonly settledSince?: number;
   /** Whoever asks hears of what came after this sequence, and is not told it here. Absent, as older versions ask: of nothing. */
   readonly followedFrom?: number;
   readonly after: string | null;

@@ -85,9 +85,10 @@ t.test('a page is asked for until it comes, each time twice as late, at most onc
 
 t.test('those that wait are asked for in their own time', async (t) => {
   const world = new World(() => 0.5);
-  const first = world.reader.expired(START - 1, 9, null);
+  const since = { expiredSince: START - 1, settledSince: START - 2, followedFrom: 9 };
+  const first = world.reader.expired({ ...since, after: null });
   await world.pass(600, 50);
-  const second = world.reader.expired(START - 1, 9, 'b');
+  const second = world.reader.expired({ ...since, after: 'b' });
   await world.pass(1_000, 50);
   t.strictSame(
     world.asked.map(({ at, message }) => [at, message['after']]),

@@ -259,10 +259,14 @@ t.test('what has expired is looked for as far back as it can have been made, by 
   ]);
   const memory = new Memory(views, { sequence: 1, writesRows: false });
   const query = { type: 'ListExpired', accountId: '', deadline: Infinity, after: null, limit: 500 } as const;
-  const { reply } = listExpired(memory, views, { ...query, expiredSince: since }, expiryMs);
-  if (reply.type !== 'done') throw new Error(reply.type);
-  const { data } = JSON.parse(reply.body) as Page;
-  t.same(data.map(({ id }) => id).sort(), told.map(({ id }) => id).sort());
+  const idsSince = (times: { readonly expiredSince: number; readonly settledSince?: number }): string[] => {
+    const { reply } = listExpired(memory, views, { ...query, ...times }, expiryMs);
+    if (reply.type !== 'done') throw new Error(reply.type);
+    return (JSON.parse(reply.body) as Page).data.map(({ id }) => id).sort();
+  };
+  const ids = told.map(({ id }) => id);
+  t.same(idsSince({ expiredSince: since }), ids.toSorted());
+  t.same(idsSince({ expiredSince: since + 1, settledSince: since }), ids.slice(2), 'each by its own time');
 });
 
 t.test('of what ended that is asked about which its provider had, and did not end', async (t) => {

@@ -7,7 +7,12 @@ import type { Notice } from '../../actors/pollers/notice.ts';
 import type { Timings } from '../../actors/pollers/schedule.ts';
 import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
-import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
+import type {
+  AccountCommand,
+  CreateCommand,
+  ListExpired,
+  PendingTransaction,
+} from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { isCallbackNote } from '../../src/domain/decide/reconciliation-id.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
@@ -152,8 +157,6 @@ class DrivenAccounts implements Bus, Feed {
       type: string;
       transactionId: string;
       afterId: string;
-      after: string | null;
-      expiredSince: number;
       startingAfter: string | null;
       limit: number;
     };
@@ -161,7 +164,7 @@ class DrivenAccounts implements Bus, Feed {
       case 'ListPending':
         return onReply(this.#listPending(query.afterId, query.limit));
       case 'ListExpired':
-        return onReply(this.#listExpired(query.expiredSince, query.after, query.limit));
+        return onReply(this.#listExpired(message as ListExpired));
       case 'ListReconciliation':
         return onReply(this.#listReconciliation(query.startingAfter, query.limit));
       case 'GetPending':
@@ -195,7 +198,7 @@ class DrivenAccounts implements Bus, Feed {
   }
 
   /** By creation; `after` is how many were looked at. */
-  #listExpired(since: number, after: string | null, limit: number): Reply {
+  #listExpired({ expiredSince, settledSince = expiredSince, after, limit }: ListExpired): Reply {
     const next = Number(after) + limit;
     const looked = [...this.scenario.state.transactions.values()].slice(Number(after), next);
     const data = looked.flatMap((transaction) => {
@@ -203,6 +206,7 @@ class DrivenAccounts implements Bus, Feed {
       const { failureCode, approvalStatus } = transaction;
       const isOurs =
         failed?.source === 'DASHBOARD' || (failed?.source === 'SYSTEM' && failureCode === 'expired');
+      const since = transaction.expiresAt === null ? settledSince : expiredSince;
       return isOurs && approvalStatus !== 'REJECTED' && failed.at >= since
         ? [{ ...pendingOf(transaction), expiredAt: failed.at }]
         : [];

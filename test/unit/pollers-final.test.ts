@@ -52,13 +52,19 @@ t.test('of what expired only so many are looked at again: those that expired las
 
 t.test('charges that expire take no place of a payout that was said to have failed', async (t) => {
   const driven = await new Driven({ timings: { afterExpiryMs: 45 * MINUTE } }).start();
-  const settled = driven.accounts.create(payout());
-  driven.accounts.when(settle(settled.id));
-  for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.accounts.create(charge({ amount: '500' }));
+  const first = driven.accounts.create(payout());
+  // So many that a poller that begins asks no more for those that expired first.
+  for (let n = 0; n < 2 * LIMITS.pollerLateMax; n++) driven.accounts.create(charge({ amount: '500' }));
+  const last = driven.accounts.create(payout());
+  for (const { id } of [first, last]) driven.accounts.when(settle(id));
   await driven.clock.advance(31 * MINUTE, 10_000);
-  driven.provider.settle(settled, paid());
-  await driven.clock.advance(30 * MINUTE, 1_000);
+  driven.provider.settle(first, paid());
+  await driven.clock.advance(30 * MINUTE, 5_000);
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  await driven.crash();
+  driven.provider.settle(last, paid());
+  await driven.clock.advance(90 * MINUTE, 5_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL', 'SUCCESS_AFTER_FINAL']);
 });
 
 t.test('nor of a charge that was paid, which its account has yet to take', async (t) => {
