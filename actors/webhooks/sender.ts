@@ -237,6 +237,7 @@ class Attempt {
   #request: ClientRequest | null = null;
   #statusCode: number | null = null;
   #phase: Phase = 'connect';
+  /** Of the answer's body; until its status is known, of all that came. */
   #chunks: Buffer[] = [];
   #bytes = 0;
   /** Bytes received, whatever they are. */
@@ -255,6 +256,7 @@ class Attempt {
     this.#phase = isIP(options.host ?? '') === 0 ? 'lookup' : 'connect';
     const request = client.request({ ...options, agent: keep ? agents.kept : agents.once });
     this.#request = request;
+    this.#chunks = [];
     request.on('socket', (socket) => {
       this.#count(request, socket);
       if (request.reusedSocket) {
@@ -288,6 +290,7 @@ class Attempt {
 
   #count(request: ClientRequest, socket: Socket): void {
     const count = (chunk: Buffer): void => {
+      if (this.#statusCode === null && this.#received < EXCERPT_BYTES_MAX) this.#chunks.push(chunk);
       this.#received += chunk.length;
       if (this.#received <= LIMITS.webhookReadBytesMax) return;
       if (this.#statusCode !== null) this.#answered();
@@ -300,6 +303,7 @@ class Attempt {
 
   #read(response: IncomingMessage): void {
     this.#statusCode = response.statusCode ?? null;
+    this.#chunks = [];
     response.on('data', (chunk: Buffer) => {
       this.#bytes += chunk.length;
       if (this.#bytes <= EXCERPT_BYTES_MAX + chunk.length) this.#chunks.push(chunk);
@@ -331,7 +335,9 @@ class Attempt {
   #failed(request: ClientRequest, error: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): void {
     if (this.#settled || this.#request !== request) return;
     if (this.#wasStale(request, error)) return this.start(false);
-    if (this.#statusCode === null) this.#readLine(error.rawPacket ?? Buffer.alloc(0));
+    // Headers without end are no answer.
+    const packet = error.code === 'HPE_HEADER_OVERFLOW' ? undefined : error.rawPacket;
+    if (this.#statusCode === null && packet !== undefined) this.#readLine(packet);
     this.#brokenOff(classOf(error, this.#phase), describe(error));
   }
 
@@ -342,14 +348,16 @@ class Attempt {
     return performance.now() - this.#startedAt <= this.#staleMs;
   }
 
-  /** Of an answer that cannot be parsed: its status was said all the same, and nobody needs the headers behind it. */
+  /** Of an answer that cannot be parsed: its status was said all the same, and nobody needs the headers behind it. `packet`: the last that
+   *  came. Behind an interim answer it may have the whole of the one that counts. */
   #readLine(packet: Buffer): void {
-    const status = /^\s*HTTP\/\d(?:\.\d)? ([2-5]\d\d)\b/.exec(
-      packet.toString('latin1', 0, STATUS_LINE_BYTES),
-    )?.[1];
-    if (status === undefined) return;
-    this.#statusCode = Number(status);
-    this.#chunks = [packet];
+    for (const came of [Buffer.concat([...this.#chunks, packet]), packet]) {
+      const status = STATUS_LINE.exec(came.toString('latin1', 0, STATUS_LINE_BYTES))?.[1];
+      if (status === undefined) continue;
+      this.#statusCode = Number(status);
+      this.#chunks = [came];
+      return;
+    }
   }
 
   #end(error: ErrorClass | null, detail: string | null): void {
@@ -381,6 +389,8 @@ function describe(error: NodeJS.ErrnoException): string {
   const text = error.message === '' ? (error.code ?? error.name) : error.message;
   return text.slice(0, LIMITS.webhookExcerptLengthMax);
 }
+
+const STATUS_LINE = /^\s*HTTP\/\d(?:\.\d)? ([2-5]\d\d)\b/;
 
 /** As far as the status stands in the line. */
 const STATUS_LINE_BYTES = 64;

@@ -148,6 +148,24 @@ const ANSWERS: readonly (readonly [
     null,
     200,
   ],
+  [
+    '200 and, later than that, a line that is none',
+    (_q, _r, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nDate: today\r\n');
+      socket.write('Warning in line 3\r\nContent-Length: 0\r\n\r\n');
+    },
+    null,
+    200,
+  ],
+  [
+    '200 and such a line, after early hints',
+    (_q, _r, socket) => {
+      socket.write('HTTP/1.1 103 Early Hints\r\n\r\n');
+      socket.write('HTTP/1.1 200 OK\r\nWarning in line 3\r\n\r\n');
+    },
+    null,
+    200,
+  ],
 ];
 
 const bigHeaders = `HTTP/1.1 200 OK\r\n${'X-Big: 0123456789\r\n'.repeat(8_000)}`;
@@ -181,8 +199,14 @@ for (const [what, answer, error, statusCode] of ANSWERS) {
 
 void t.test('the excerpt of an answer that cannot be parsed is what came of it', async (t) => {
   const receiver = await receiverFor(t, says('500 Oh\nContent-Length: 2\n\nno'));
-  const { excerpt } = await send(senderFor(t), `https://localhost:${receiver.port}/`);
+  const sender = senderFor(t);
+  const { excerpt } = await send(sender, `https://localhost:${receiver.port}/`);
   t.equal(excerpt, 'HTTP/1.1 500 Oh\nContent-Length: 2\n\nno');
+  receiver.answer = (_request, _response, socket) => {
+    for (const part of ['HTTP/1.1 500 Oh\r\n', 'Warning in line 3\r\n']) socket.write(part);
+  };
+  const inParts = await send(sender, `https://localhost:${receiver.port}/`);
+  t.hasStrict(inParts, { statusCode: 500, excerpt: 'HTTP/1.1 500 Oh\r\nWarning in line 3\r\n' });
 });
 
 /** Bodies of which the end never comes: a body is ignored (specification part 6), so the status counts. */
