@@ -1,7 +1,7 @@
 // What the platform decides: a record to log, or a refusal. Pure; never changes state. A command that comes twice is
-// answered twice and logged once.
+// answered twice and logged once. One past its deadline does not get here (actors/runtime/partition.ts).
 
-import { doneReply, rejectedReply, UNAVAILABLE } from '../../src/bus/bus.ts';
+import { doneReply, rejectedReply } from '../../src/bus/bus.ts';
 import type { Repeatable } from '../../src/domain/account-command.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
@@ -21,18 +21,14 @@ import type { PlatformState } from './state.ts';
 type PlatformDecision = Decision<PlatformRecord>;
 
 export function decide(state: PlatformState, command: PlatformCommand, tick: Tick): PlatformDecision {
-  const { now } = tick;
-  if (command.deadline < now) {
-    return decided<PlatformRecord>(null, UNAVAILABLE);
-  }
   switch (command.type) {
     case 'RegisterAccount':
     case 'RegisterKeyedAccount':
       return registerAccount(state, command, tick);
     case 'MarkAccountOpened':
-      return markAccountOpened(state, command, now);
+      return markAccountOpened(state, command, tick.now);
     case 'BeginAudit':
-      return beginAudit(state, command, now);
+      return beginAudit(state, command, tick.now);
     case 'EndAudit':
       return endAudit(state, command, tick);
   }

@@ -178,12 +178,6 @@ t.test('no record has a field that older nodes pass over before the cluster writ
   });
 });
 
-t.test('a command past its deadline is dropped undecided', async (t) => {
-  const platform = new Driven();
-  t.strictSame(platform.send(register(1), DEADLINE + 1), { type: 'unavailable' });
-  t.strictSame(platform.log, []);
-});
-
 t.test('a cursor of something else is refused', async (t) => {
   const platform = new Driven();
   for (const startingAfter of ['', 'x', id('audit', 1), `${id('account', 1)}\0`]) {
