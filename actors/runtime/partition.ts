@@ -155,7 +155,7 @@ export class Partition<
 
   /** The one who waits for `key` has waited long enough. */
   #settleAnswer(key: string): void {
-    if (this.#roomToFinish() > 0) this.#decide(this.logic.settleAnswer(key), ignoreReply);
+    this.#decide(this.logic.settleAnswer(key), ignoreReply);
   }
 
   #decide(message: Command, onReply: OnReply): void {
@@ -247,8 +247,8 @@ export class Partition<
       const waiter = this.#waiters.get(key);
       if (waiter === undefined) {
         this.#waiters.set(key, { since: this.#clock.elapsedMs(), callers: [{ replayed, onReply }] });
-        // Nobody is to wait for a rail: what the caller is told is fixed now, not at the next tick.
-        if (this.#group.answerWaitMs === 0) this.#settleAnswer(key);
+        // Nobody is to wait for a rail: what the caller is told is fixed now, not at the next tick. Of what drains there is none.
+        if (this.#group.answerWaitMs === 0 && this.depth < LIMITS.mailboxMax) this.#settleAnswer(key);
       } else {
         waiter.callers.push({ replayed, onReply });
       }

@@ -427,6 +427,20 @@ void t.test('draining answers everything decided and takes nothing more', async 
   );
 });
 
+void t.test(
+  'where nobody is to wait, whoever was let in before it is drained is answered, too',
+  async (t) => {
+    const { partition, log, replies, send, flush } = heldBack({ answerWaitMs: 0 });
+    send('Open');
+    const drained = partition.drain();
+    flush();
+    t.equal(log.appended, 2, 'what it is told is fixed');
+    flush();
+    await drained;
+    t.same(replies, ['Open:answer']);
+  },
+);
+
 void t.test('whoever drains it while another does waits for the same end', async (t) => {
   for (const end of ['flush', 'abandon'] as const) {
     const { partition, send, flush } = heldBack();
