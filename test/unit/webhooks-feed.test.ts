@@ -381,11 +381,13 @@ void t.test('closed while the ledger is asked, it hands over nothing more', asyn
   upstream.write(succeeded(1));
   while (upstream.asked.length === 0) await turn();
   await reader.close();
+  const { handedOut } = upstream;
   const { length } = upstream.asked;
   upstream.ledger = () => null;
   upstream.write(succeeded(2));
   for (let n = 0; n < 20; n++) await turn();
   t.equal(upstream.asked.length, length);
+  t.equal(upstream.handedOut, handedOut, 'nor is it told anything more');
   t.equal(upstream.taken.length, 1);
 });
 
