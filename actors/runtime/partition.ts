@@ -205,7 +205,7 @@ export class Partition<
       return onReply(outcome.reply);
     }
     this.#pend(this.#log.appended, outcome, answers, onReply);
-    if (record === null && this.#log.appended === this.#log.durable) this.answer();
+    if (this.#log.appended === this.#log.durable) this.answer();
   }
 
   /** `sequence` never exceeds what is appended, and grows along the queue except for reads, which may wait longer. */
@@ -268,7 +268,6 @@ export class Partition<
 
   /** Raises what fell due: the logic's timers, and callers who have waited long enough for an answer. */
   tick(): void {
-    if (!this.#accepting) return;
     const now = this.#clock.now();
     const room = Math.min(LIMITS.timersPerTickMax, this.#room());
     if (room > 0 && this.logic.nextDue() <= now) {
