@@ -34,6 +34,8 @@ t.test('an empty environment is a standalone service', async (t) => {
     rails: { type: 'simulator' },
     simulatorPort: 8082,
     simulatorApproveAfterMs: 1_500,
+    natsReplicas: 3,
+    replication: 'sync',
     snapshotEveryBatches: 50_000,
     dataDir: resolve('data'),
     diskReserveBytes: 268_435_456,
@@ -64,10 +66,13 @@ t.test('every value is read into its unit', async (t) => {
     DATA_DIR: '/var/lib/daftari',
     DISK_RESERVE_MB: '3',
     NATS_CA_FILE: 'package.json',
+    NATS_REPLICAS: '5',
+    REPLICATION: 'async',
+    ROLES: 'poller, front, ledger, webhooks',
     MASTER_KEY: Buffer.from(KEY, 'hex').toString('base64'),
     OPERATOR_TOKEN: TOKEN,
     RAILS: 'loopback',
-    PARTITIONS: '4',
+    PARTITIONS: '1',
     NODE_NAME: 'n-1',
     LOG_LEVEL: 'debug',
     PROVIDER_ANSWER_WAIT_MS: '100',
@@ -91,10 +96,13 @@ t.test('every value is read into its unit', async (t) => {
     dataDir: '/var/lib/daftari',
     diskReserveBytes: 3_145_728,
     natsCaFile: resolve('package.json'),
+    natsReplicas: 5,
+    replication: 'async',
+    roles: new Set(['front', 'ledger', 'webhooks', 'poller']),
     masterKey: Buffer.from(KEY, 'hex'),
     operatorToken: TOKEN,
     rails: { type: 'loopback' },
-    partitions: 4,
+    partitions: 1,
     nodeName: 'n-1',
     logLevel: 'debug',
     webhookRetryMs: [1_000, 2_500],
@@ -113,8 +121,15 @@ t.test('every value is read into its unit', async (t) => {
 });
 
 t.test('a cluster has other defaults, no demo, and makes no secrets of its own', async (t) => {
-  const config = readConfig({ ...CLUSTER, ROLES: 'front,ledger', NATS_URL: 'nats://a:4222, tls://u:p@b' });
-  t.hasStrict(config, { partitions: 64, demo: false, natsServers: ['nats://a:4222', 'tls://u:p@b'] });
+  const given = { ROLES: 'front,ledger', NATS_URL: 'nats://a:4222, tls://u:p@b', NATS_REPLICAS: '1' };
+  const config = readConfig({ ...CLUSTER, ...given });
+  t.hasStrict(config, {
+    partitions: 64,
+    natsReplicas: 1,
+    replication: 'sync',
+    demo: false,
+    natsServers: ['nats://a:4222', 'tls://u:p@b'],
+  });
   t.strictSame(config.roles, new Set(['front', 'ledger']));
   t.match(problemsOf({ NATS_URL: 'nats://a:4222' }), [
     /^OPERATOR_TOKEN: is required with NATS_URL; it takes at least 16 characters/,
@@ -317,6 +332,7 @@ t.test('a port that two would listen on is told before anything starts', async (
   t.strictSame(problemsOf({ PORT: '8082', RAILS: 'loopback' }), []);
   t.strictSame(problemsOf({ PORT: '8081', HOST: '10.0.0.1' }), []);
   t.strictSame(problemsOf({ ...CLUSTER, ROLES: 'ledger', PORT: '8081' }), []);
+  t.strictSame(problemsOf({ ...CLUSTER, ROLES: 'ledger,front', PORT: '8081' }), PORT_81);
   t.strictSame(problemsOf({ PORT: '0', OPERATOR_PORT: '0', SIMULATOR_PORT: '0' }), []);
 });
 
