@@ -64,6 +64,28 @@ t.test('a change whose end the audit log does not take is answered, and operator
   t.hasStrict(body.data, [{ outcome: null, status: null }], 'its entry stays open');
 });
 
+t.test('a change of which nobody knows what became of it has no answer, and its entry says so', async (t) => {
+  const id = (await operator.call('POST', '/accounts', SHOP)).body.id as string;
+  const send = operator.bus.send.bind(operator.bus);
+  t.intercept(operator.bus, 'send', {
+    value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) =>
+      group === 'accounts' ? onReply({ type: 'unknown' }) : send(group, partition, message, onReply),
+  });
+  t.intercept(operator.context, 'raiseWriteFormat', { value: async () => ({ type: 'unknown' }) });
+  const users = `/accounts/${id}/users`;
+  await t.rejects(operator.call('POST', users, { email: 'owner@x', role: 'OWNER' }), { code: 'ECONNRESET' });
+  await t.rejects(operator.call('POST', '/write_format/raise'), { code: 'ECONNRESET' });
+  const { body } = await operator.call('GET', '/audit?limit=2');
+  const unknown = { outcome: 'unknown', status: null, code: null, object_id: null, ended_at: /Z$/ };
+  t.match(body.data, [unknown, unknown]);
+  // Reading again changes nothing.
+  t.hasStrict(await operator.call('GET', users), {
+    status: 503,
+    headers: { 'retry-after': '1' },
+    body: { error: { code: 'service_unavailable' } },
+  });
+});
+
 /** Has the call made at a time at which it soon is too late, and its change reach who decides it when it is. */
 async function callLate(t: Test, type: string, path: string, body: object): Promise<void> {
   const now = Date.now;

@@ -179,6 +179,9 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
   for (const [method, path, body, status, code, param] of wrong) {
     refused(t, await operator.call(method, path, body), status, code, param);
   }
+  const plain = { 'content-type': 'text/plain' };
+  const asText = await operator.call('PATCH', `/accounts/${id}`, { live: false }, plain);
+  refused(t, asText, 415, 'unsupported_media_type');
   const words = '`by` must be an id: usr_ and 26 characters.';
   for (const by of ['amina@shop.test', freshId('app'), 'usr_1']) {
     const { body } = await operator.call('POST', `/accounts/${id}/wallets/${freshId('wallet')}/revoke`, {
