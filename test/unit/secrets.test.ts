@@ -54,6 +54,20 @@ t.test('neither another key nor another purpose opens it', async (t) => {
   t.notSame(secrets.subkey('callback-token'), secrets.subkey('signing-secret'));
 });
 
+t.test('what was sealed by an older version is opened, and its master key known again', async (t) => {
+  const sealed = {
+    'signing-secret': 'v1.fKCCTmdCz6YZ0EXgcYYU3t8xACoKzsAcIJL5J5SbykSVghCR9OC-Zh111C-w',
+    'rail-credential': 'v1.qktVdUiad7mybY3UZgtmahVfaT4JOGMx7xUaAnfD8mDwdsOTwuTjafSHBdiPKg',
+  } as const;
+  for (const purpose of ['signing-secret', 'rail-credential'] as const) {
+    t.equal(secrets.open(purpose, sealed[purpose]), `of ${purpose}`);
+  }
+  t.equal(secrets.fingerprint, 'bb97c85731247b01', 'it is noted beside the data');
+  // Providers have URLs with tokens that are made of it.
+  const tokens = 'DFdrEqMwvTtSO0s30Qa3J2-84_i44kOamchvBTq5nDs';
+  t.equal(secrets.subkey('callback-token').toString('base64url'), tokens);
+});
+
 t.test('signing secrets are long and never the same', async (t) => {
   t.match(makeSigningSecret(), /^whsec_[\w-]{43}$/);
   t.not(makeSigningSecret(), makeSigningSecret());
@@ -64,7 +78,14 @@ t.test('a master key is 32 bytes in hex or base64', async (t) => {
   for (const form of [key.toString('hex'), key.toString('base64'), key.toString('base64url')]) {
     t.strictSame(parseMasterKey(form), key, form);
   }
-  for (const wrong of ['', 'secret', 'ab'.repeat(31), 'ab'.repeat(33), 'é'.repeat(43)]) {
+  for (const wrong of [
+    '',
+    'secret',
+    'ab'.repeat(31),
+    'ab'.repeat(33),
+    'é'.repeat(43),
+    `${'a'.repeat(42)}=`,
+  ]) {
     t.equal(parseMasterKey(wrong), undefined, wrong);
   }
 });
