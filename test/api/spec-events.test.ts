@@ -153,6 +153,20 @@ t.test('an app hears of its own keys’ doings and the dashboard’s, never of a
       if (type === 'charge.successful') t.equal(data.object.id, id);
     }
   }
+
+  const told = async (query: string): Promise<{ id: string; app_id: string; status: string }[]> =>
+    (await service.operator('GET', `/operator/v1/accounts/${merchant.accountId}/deliveries?${query}`)).body
+      .data;
+  const all = await service.until(
+    () => told('status=DELIVERED'),
+    ({ length }) => length === 4,
+  );
+  const ofFirstApp = all.filter(({ app_id: app }) => app === first.id);
+  t.equal(ofFirstApp.length, 2);
+  t.strictSame(await told(`app=${first.id}`), ofFirstApp, 'operators see those of one app');
+  t.strictSame(await told(`app=${first.id}&limit=1`), ofFirstApp.slice(0, 1));
+  t.strictSame(await told(`app=${first.id}&starting_after=${ofFirstApp[0]!.id}`), ofFirstApp.slice(1));
+  t.strictSame(await told('status=RETRYING'), []);
 });
 
 t.test(
@@ -196,14 +210,25 @@ t.test(
     const webhook_url = `http://127.0.0.1:${await other.listen()}/new`;
     const path = `/operator/v1/accounts/${merchant.accountId}/apps/${app.id}`;
     t.equal((await service.operator('PATCH', path, { webhook_url })).status, 200);
-    t.equal((await service.operator('POST', `${deliveries}/${delivery.id}/replay`)).status, 200);
+    const replayFailed = async (since: string): Promise<unknown> =>
+      (await service.operator('POST', `${path}/replay_failed`, { since })).body;
+    const after = new Date(Date.parse(delivery.created_at) + 1).toISOString();
+    t.strictSame(await replayFailed(after), { replayed: 0, has_more: false }, 'none is so new');
+    t.strictSame(await replayFailed(delivery.created_at), { replayed: 1, has_more: false });
     await other.until(() => other.received.length === 1);
-    isGenuine(t, other.received[0]!, app.signingSecret);
-    t.equal(eventOf(other.received[0]!).id, delivery.event_id);
-    await service.until(
-      () => service.operator('GET', `${deliveries}/${delivery.id}`),
-      ({ body }) => body.status === 'DELIVERED',
-    );
+    const delivered = (): Promise<unknown> =>
+      service.until(
+        () => service.operator('GET', `${deliveries}/${delivery.id}`),
+        ({ body }) => body.status === 'DELIVERED',
+      );
+    await delivered();
+    t.equal((await service.operator('POST', `${deliveries}/${delivery.id}/replay`)).status, 200);
+    await other.until(() => other.received.length === 2);
+    await delivered();
+    for (const request of other.received) {
+      isGenuine(t, request, app.signingSecret);
+      t.equal(eventOf(request).id, delivery.event_id);
+    }
     t.equal(receiver.received.length, 8);
   },
 );
