@@ -86,6 +86,5 @@ export function leaves(caller: Caller, bytes: number): void {
 
 /** Null: there is no bearer token. The scheme's name is case-insensitive (RFC 9110, 11.1). */
 export function bearerOf(authorization: string): string | null {
-  if (authorization.startsWith('Bearer ')) return authorization.slice(7).trim() || null;
   return /^bearer +(\S.*)$/i.exec(authorization)?.[1] ?? null;
 }
