@@ -494,6 +494,8 @@ t.test('what cannot be opened, or marked, waits for the next start, and nothing 
   const inEachRound = [...ids.slice(0, 2), ...ids.slice(0, 2)];
   t.strictSame(asked, inEachRound, 'all of them together are waited for once');
   t.equal(await openRegisteredAccounts(operator.context), 2);
+  const { body } = await operator.call('GET', '/accounts');
+  t.equal(body.data.length, LIMITS.operatorPageDefault, 'a page of which no limit was said');
 });
 
 t.test('deliveries and apps that are not there are said to be not there', async (t) => {
