@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { ListLine } from '../../src/http/list-line.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { makeApiKey } from '../../src/http/api-key.ts';
+import { collectGarbage } from '../garbage.ts';
 import { until } from '../until.ts';
 import { ACCOUNT_ID, CHARGE, open, requestBytes, SECRET_KEY, startFront } from './front.ts';
 
@@ -99,3 +100,26 @@ t.test('keys come one after the other, and callers of other things between their
   }
   t.equal(begun.join(' ').replaceAll(/(- )+/g, '- ').replace(/^- /, ''), 'many - one - many - many -');
 });
+
+t.test(
+  'a key that has no list any more is forgotten: anybody may make up any number of them',
+  async (t: Test) => {
+    const line = new ListLine();
+    const length = 100_000;
+    const keys = 200;
+    await collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    for (let n = 0; n < keys; n++) {
+      await new Promise<void>((resolve) => {
+        line.append(String(n).padEnd(length, 'x'), (onDone) => {
+          onDone();
+          resolve();
+        });
+      });
+    }
+    await collectGarbage();
+    const kept = process.memoryUsage().heapUsed - before;
+    await new Promise((resolve) => line.append('one more', resolve));
+    t.ok(kept < (keys * length) / 2, `${kept} bytes`);
+  },
+);
