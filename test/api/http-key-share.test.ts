@@ -283,8 +283,16 @@ t.test('a body takes room until it is whole, and only once', async (t) => {
   }
   const answered = Promise.all(waiting.map(readAnswer));
   for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
-  await answered;
+  const statuses = (await answered).map(({ status }) => status);
+  t.strictSame(statuses, [201, 201, 201], 'what is under way makes no way');
   const refused = readAnswer(await halfOf(t, all, bytes));
   await halfOf(t, all, bytes);
   t.hasStrict(await refused, { status: 503 });
+
+  const large = createBytes('too-large-now', ' '.repeat(4 * LIMITS.bodyBytesMax));
+  const tooLarge = await partOf(t, all, large, 50_000);
+  tooLarge.write(large.subarray(50_000, 2 * LIMITS.bodyBytesMax));
+  t.hasStrict(await front.send(READ), { status: 200 });
+  await halfOf(t, all, bytes);
+  t.strictSame(all.madeWay, ['service_unavailable', 'service_unavailable'], 'nor until it is too large');
 });
