@@ -88,6 +88,13 @@ t.test('an account is created, read, listed and changed', async (t) => {
   });
   const kept = { withdrawals_enabled: true, cash_out_per_minute: 3 };
   t.hasStrict(back.body, { live: false, payouts_enabled: false, fees: {}, ...kept });
+  const own = {
+    approval_thresholds: { UGX: null },
+    limits: { PAYOUT: { UGX: null } },
+    cash_out_per_minute: null,
+  };
+  const none = { approval_thresholds: {}, limits: {}, cash_out_per_minute: null };
+  t.hasStrict((await operator.call('PATCH', `/accounts/${id}`, own)).body, none, 'the terms of the service');
   const { body: plain } = await operator.call('POST', '/accounts', { name: 'Plain', country: 'KE' });
   t.hasStrict(
     plain,
