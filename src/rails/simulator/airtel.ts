@@ -363,7 +363,9 @@ function statusOf(payment: Payment): Record<string, unknown> {
   const { kind, state, reason, moneyId, reference } = payment;
   const inProgress = kind === 'collect' ? 'DP00800001006' : 'DP00900001006';
   const done = kind === 'collect' ? COLLECTED : SENT;
-  const code = reason?.code ?? (state === 'pending' ? inProgress : done);
+  // The live system has the code of the acceptance beside TS as well, of a collection, and so has its documents' example.
+  const isCollected = kind === 'collect' && state === 'succeeded';
+  const code = reason?.code ?? (state === 'pending' || isCollected ? inProgress : done);
   const moved =
     payment.amountMoved === null
       ? {}
