@@ -2,6 +2,7 @@
 // none is asked for which comes too late. And that operators hear of what an account refuses, and it is asked what it has where the feed
 // does not tell.
 import t from 'tap';
+import type { OnReply } from '../../src/bus/bus.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, Terminal } from '../../src/rails/rail.ts';
@@ -38,6 +39,29 @@ t.test('acceptance is told again when the account was busy', async (t) => {
   driven.provider.settle(transaction, paid());
   await driven.clock.advance(MINUTE);
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL', 'it is asked about in its time');
+});
+
+t.test('nor again when the transaction has ended meanwhile, whatever the account answers', async (t) => {
+  const refusal = { type: 'rejected', rejection: rejection('transaction_not_found') } as const;
+  for (const reply of [UNAVAILABLE, { type: 'unknown' } as const, refusal]) {
+    const driven = await new Driven().start();
+    const { accounts } = driven;
+    const send = accounts.send.bind(accounts);
+    const waiting: OnReply[] = [];
+    accounts.send = (group, partition, message, onReply) => {
+      if (message.type === 'RecordSubmission') waiting.push(onReply);
+      else send(group, partition, message, onReply);
+    };
+    const transaction = accounts.create(charge());
+    driven.provider.settle(transaction, paid());
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+    for (const onReply of waiting) onReply(reply);
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(waiting.length, 1);
+    t.strictSame(driven.notices, []);
+    t.equal(driven.pollers.size, 0);
+  }
 });
 
 t.test('acceptance is told in the end though the account was away for long', async (t) => {
