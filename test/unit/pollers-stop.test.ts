@@ -319,6 +319,24 @@ t.test('a stop is not held up where the feed told of an outcome before its accou
   t.ok(stopped);
 });
 
+t.test('nor where an account took an outcome only when its provider had been asked again', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(charge());
+  driven.mtn.onEnquire = () => paid();
+  driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' ? UNAVAILABLE : null);
+  await driven.clock.advance(10 * MINUTE, 500);
+  t.ok(driven.mtn.enquiries.length > 1);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(3 * MINUTE, 500);
+  t.equal(driven.accounts.transaction(id).status, 'SUCCESSFUL');
+  let stopped = false;
+  void driven.pollers.stop().then(() => {
+    stopped = true;
+  });
+  await driven.clock.advance(1_000);
+  t.ok(stopped);
+});
+
 t.test('a partition that is lost is left at once: nobody is called any more', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
