@@ -157,6 +157,7 @@ class DrivenAccounts implements Bus, Feed {
       type: string;
       transactionId: string;
       afterId: string;
+      open: boolean;
       startingAfter: string | null;
       limit: number;
     };
@@ -166,7 +167,7 @@ class DrivenAccounts implements Bus, Feed {
       case 'ListExpired':
         return onReply(this.#listExpired(message as ListExpired));
       case 'ListReconciliation':
-        return onReply(this.#listReconciliation(query.startingAfter, query.limit));
+        return onReply(this.#listReconciliation(query.open, query.startingAfter, query.limit));
       case 'GetPending':
         return onReply(this.#getPending(query.transactionId, 'evenFinal' in message && message.evenFinal));
       default:
@@ -214,13 +215,14 @@ class DrivenAccounts implements Bus, Feed {
     return done({ data, next: looked.length < limit ? null : String(next) });
   }
 
-  /** Open ones, newest first. */
-  #listReconciliation(startingAfter: string | null, limit: number): Reply {
-    const open = [...this.scenario.state.reconciliations.values()]
-      .filter(({ id, resolvedAt }) => resolvedAt === null && (startingAfter === null || id < startingAfter))
+  /** Newest first. */
+  #listReconciliation(open: boolean, startingAfter: string | null, limit: number): Reply {
+    const items = [...this.scenario.state.reconciliations.values()]
+      .filter(({ resolvedAt }) => resolvedAt === null || !open)
+      .filter(({ id }) => startingAfter === null || id < startingAfter)
       .sort((a, b) => (a.id > b.id ? -1 : 1));
-    const data = open.slice(0, limit).map((item) => JSON.parse(renderReconciliation(item)));
-    return done({ data, next: open.length > limit ? data.at(-1).id : null });
+    const data = items.slice(0, limit).map((item) => JSON.parse(renderReconciliation(item)));
+    return done({ data, next: items.length > limit ? data.at(-1).id : null });
   }
 
   #getPending(id: string, evenFinal: boolean | undefined): Reply {
