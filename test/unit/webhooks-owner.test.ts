@@ -4,6 +4,7 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import { LocalFeed } from '../../actors/runtime/local-feed.ts';
+import type { WebhookPolicy } from '../../actors/webhooks/decide.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { RecordAttempt, WebhookCommand } from '../../actors/webhooks/message.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
@@ -28,24 +29,27 @@ class Process {
   isHeld = false;
   /** How far its clock is behind that of its partition, which has a record of before the clock was set back. */
   behindMs = 0;
-  readonly webhooks = new DrivenWebhooks({});
+  readonly webhooks: DrivenWebhooks;
   /** Where each attempt went. */
   readonly attempted: string[] = [];
   /** What the ledger answers when it is asked how far its log goes. */
   ledger: Reply = { type: 'unavailable' };
   readonly feed = new LocalFeed(() => [][Symbol.iterator]());
   readonly #bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
-  readonly executor = new WebhookExecutor({
-    bus: this.#bus,
-    feed: this.feed,
-    sender: new Sender({ guard: { allowPrivate: true, ports: [] }, clock: Date.now }),
-    openSecret: (sealed) => sealed,
-    clock: () => this.webhooks.now - this.behindMs,
-    random: () => 0.5,
-    metrics: noMetrics,
-  });
+  readonly executor: WebhookExecutor;
 
-  constructor(t: Test, url = URL_THEN) {
+  constructor(t: Test, url = URL_THEN, policy: Partial<WebhookPolicy> = {}, queuedMax?: number) {
+    this.webhooks = new DrivenWebhooks(policy);
+    this.executor = new WebhookExecutor({
+      bus: this.#bus,
+      feed: this.feed,
+      sender: new Sender({ guard: { allowPrivate: true, ports: [] }, clock: Date.now }),
+      openSecret: (sealed) => sealed,
+      clock: () => this.webhooks.now - this.behindMs,
+      random: () => 0.5,
+      metrics: noMetrics,
+      queuedMax,
+    });
     t.teardown(() => this.executor.close(0));
     this.webhooks.connect(appId(1), url);
     this.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
@@ -184,20 +188,55 @@ async function inFlight(t: Test): Promise<{ readonly process: Process; readonly 
   return { process, answer: await asked };
 }
 
-void t.test('what is in flight when the partition is handed over is recorded first', async (t) => {
-  const { process, answer } = await inFlight(t);
-  const released = process.executor.release(0, LIMITS.webhookHandOverMs);
-  process.isHeld = false;
-  process.webhooks.takeEvent('FAILED', [appId(1)]);
-  process.executor.tick();
-  answer();
-  await released;
-  t.equal(process.attempted.length, 1);
-  t.strictSame(
-    process.webhooks.list({}).data.map(({ status }) => status),
-    ['PENDING', 'DELIVERED'],
-    'and nothing else is begun',
-  );
+void t.test(
+  'what is in flight when the partition is handed over is recorded first, and not longer',
+  async (t) => {
+    const { process, answer } = await inFlight(t);
+    const released = process.executor.release(0, LIMITS.webhookStopMs * 1_000);
+    process.isHeld = false;
+    process.webhooks.takeEvent('FAILED', [appId(1)]);
+    process.executor.tick();
+    answer();
+    await released;
+    t.equal(process.attempted.length, 1);
+    t.strictSame(
+      process.webhooks.list({}).data.map(({ status }) => status),
+      ['PENDING', 'DELIVERED'],
+      'and nothing else is begun',
+    );
+  },
+);
+
+void t.test('nor is a hand-over held up by a feed that has no room for what it tells', async (t) => {
+  const process = new Process(t, URL_THEN, {}, 0);
+  process.isHeld = true;
+  process.host();
+  await quiet();
+  process.tellOfChange();
+  await quiet();
+  await process.executor.release(0);
+  t.strictSame(process.attempted, []);
+});
+
+void t.test('retries to an endpoint that fails pause for a tenth of the shortest wait at most', async (t) => {
+  const process = new Process(t, URL_THEN, { retryMs: [1_000, 1_000] });
+  const events = Array.from({ length: 20 }, () => process.webhooks.event('SUCCESSFUL', [appId(1)]));
+  process.webhooks.take([], events);
+  process.ledgerEndsAt(process.webhooks.logic.cursor);
+  process.isHeld = true;
+  process.host();
+  let attempted = events.length + 1;
+  while (process.attempted.length < attempted) await turn();
+  for (const waitMs of [1_000, 100, 100]) {
+    process.webhooks.now += waitMs - 1;
+    process.executor.tick();
+    await quiet();
+    t.equal(process.attempted.length, attempted++);
+    process.webhooks.now++;
+    process.executor.tick();
+    await quiet();
+    t.equal(process.attempted.length, attempted);
+  }
 });
 
 void t.test('an endpoint that hangs holds up no hand-over for long', async (t) => {

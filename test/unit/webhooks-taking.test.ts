@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { LocalFeed } from '../../actors/runtime/local-feed.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
-import type { RecordAttempt } from '../../actors/webhooks/message.ts';
+import type { CancelDelivery, RecordAttempt } from '../../actors/webhooks/message.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import type { OnReply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
@@ -38,11 +38,11 @@ const delivery = (id: string, app: number): string =>
     attempts: [],
   });
 
-const endpoint = (id: string, url: string): string =>
+const endpoint = (id: string, url: string | null): string =>
   JSON.stringify({ appId: id, accountId: accountId(1), url, signingSecretSealed: '' });
 
 /** A checkpoint with a backlog of so many, made as it is read. The last is another endpoint's. `gone`: ids of those that are removed. */
-function backlogOf(count: number, url: string, gone: ReadonlySet<string> = new Set()): Views {
+function backlogOf(count: number, url: string | null, gone: ReadonlySet<string> = new Set()): Views {
   return {
     get: (table, key) => {
       if (table === 'delivery') {
@@ -58,8 +58,8 @@ function backlogOf(count: number, url: string, gone: ReadonlySet<string> = new S
   };
 }
 
-/** Over such a checkpoint. `onAttempt`: of a delivery, whose answer is then told. */
-function executorOver(t: Test, views: Views, onAttempt: (deliveryId: string, onReply: OnReply) => void) {
+/** Over such a checkpoint. `onEnd`: what came of a delivery is told, and waits for `onReply`. */
+function executorOver(t: Test, views: Views, onEnd: (deliveryId: string, onReply: OnReply) => void) {
   // No tick of the executor's own.
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
@@ -81,9 +81,7 @@ function executorOver(t: Test, views: Views, onAttempt: (deliveryId: string, onR
   const logic = group.open(0, views, { writesRows: false, sequence: 0 });
   executor.host(0, logic, {
     clock: Date.now,
-    send: (message, onReply) => {
-      if (message.type === 'RecordAttempt') onAttempt((message as RecordAttempt).deliveryId, onReply);
-    },
+    send: (message, onReply) => onEnd((message as RecordAttempt | CancelDelivery).deliveryId, onReply),
   });
   return executor;
 }
@@ -144,4 +142,28 @@ void t.test('what waits in line is sent in its turn, but for what has been remov
   t.strictSame(sent.toSorted(), wanted, 'each once');
   executor.tick();
   t.strictSame(executor.gauges().queued, { firsts: 0, retries: 0 });
+});
+
+void t.test('of what nobody hears any more so many are cancelled at once, and in the end all', async (t) => {
+  const count = 2 * LIMITS.webhookCancellingMax + 10;
+  const gone = new Set<string>();
+  const answers: (() => void)[] = [];
+  const executor = executorOver(t, backlogOf(count, null, gone), (id, onReply) => {
+    answers.push(() => {
+      gone.add(id);
+      onReply({ type: 'done', body: '{"status":"CANCELLED"}', replayed: false });
+    });
+  });
+  await takenUp(executor);
+  const atOnce: number[] = [];
+  for (let rounds = 0; rounds < 10 && gone.size < count; rounds++) {
+    atOnce.push(answers.length);
+    for (const answer of answers.splice(0)) answer();
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    executor.tick();
+  }
+  t.strictSame(atOnce, [LIMITS.webhookCancellingMax, LIMITS.webhookCancellingMax, 10]);
+  t.equal(gone.size, count);
 });
