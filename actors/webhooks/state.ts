@@ -102,7 +102,7 @@ export class WebhookState {
   /** Account of each delivery in memory, also of one that was removed. */
   readonly #accountOf = new Map<string, string>();
   #cursor: number;
-  #cursorSequence = 0;
+  /** Since rows were taken. */
   #cursorDirty = false;
   /** Sequence of the last record applied. */
   sequence: number;
@@ -139,7 +139,6 @@ export class WebhookState {
 
   setCursor(upstreamSequence: number): void {
     this.#cursor = upstreamSequence;
-    this.#cursorSequence = this.sequence;
     this.#cursorDirty = true;
   }
 
@@ -239,7 +238,6 @@ export class WebhookState {
 
   /** The checkpoint has reached `sequence`. */
   evict(sequence: number): void {
-    if (this.#cursorSequence <= sequence) this.#cursorDirty = false;
     this.#endpoints.evict(sequence);
     this.#events.evict(sequence);
     for (const id of this.#deliveries.evict(sequence)) {
