@@ -152,7 +152,9 @@ void t.test(
 void t.test(
   'after the last attempt it is dead-lettered; a replay delivers it under the same event id',
   async (t) => {
-    const service = await start(t, { retryMs: [20, 20, 20, 20, 20, 20, 20] });
+    let deadLettered = 0;
+    const metrics = { ...noMetrics, deadLettered: () => void deadLettered++ };
+    const service = await start(t, { retryMs: [20, 20, 20, 20, 20, 20, 20], metrics });
     const receiver = await listen(t);
     receiver.answer = (_request, response) => response.writeHead(503).end();
     await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
@@ -170,6 +172,7 @@ void t.test(
     await receiver.until(() => receiver.received.length === 9);
     t.equal(new Set(eventsOf(receiver).map(({ id }) => id)).size, 1);
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+    t.equal(deadLettered, 1, 'and counted once');
   },
 );
 

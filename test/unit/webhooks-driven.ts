@@ -9,7 +9,7 @@ import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { WebhookCommand } from '../../actors/webhooks/message.ts';
 import type { Delivery } from '../../actors/webhooks/record.ts';
 import { deriveId, encodeTime, makeId } from '../../src/domain/id.ts';
-import type { Reply } from '../../src/bus/bus.ts';
+import { type Reply, UNAVAILABLE } from '../../src/bus/bus.ts';
 import { readConfig } from '../../src/config.ts';
 import type { DeliveryView, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import type { Views } from '../../wal/types.ts';
@@ -63,6 +63,7 @@ export class DrivenWebhooks {
   }
 
   send(command: WebhookCommand): Reply {
+    if (command.deadline < this.now) return UNAVAILABLE;
     const { record, outcome } = this.logic.decide(command, this.#clock.tick(1));
     if (record !== null) {
       const line = this.#group.encode(record);
