@@ -207,6 +207,31 @@ void t.test(
   },
 );
 
+void t.test(
+  'what waits for its turn when the partition is handed over is left to the next owner',
+  async (t) => {
+    const endpoint = new Receiver(null);
+    const held: (() => void)[] = [];
+    endpoint.answer = (_request, response) => held.push(() => response.writeHead(200).end());
+    const port = await endpoint.listen();
+    t.teardown(() => endpoint.close());
+    const process = new Process(t, `http://127.0.0.1:${port}/`);
+    const begun = LIMITS.webhookEndpointInFlightBegin;
+    for (let more = 0; more < begun; more++) process.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
+    process.ledgerEndsAt(process.webhooks.logic.cursor);
+    process.isHeld = true;
+    process.host();
+    await endpoint.until(() => held.length === begun);
+    t.equal(process.executor.gauges().queued.firsts, 1);
+    endpoint.answer = (_request, response) => response.writeHead(200).end();
+    const released = process.executor.release(0, LIMITS.webhookStopMs * 1_000);
+    for (const answer of held) answer();
+    await released;
+    t.equal(process.attempted.length, begun);
+    t.equal(endpoint.received.length, begun);
+  },
+);
+
 void t.test('nor is a hand-over held up by a feed that has no room for what it tells', async (t) => {
   const process = new Process(t, URL_THEN, {}, 0);
   process.isHeld = true;
