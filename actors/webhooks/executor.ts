@@ -70,7 +70,7 @@ interface Hosted {
   askAt: number;
   /** Attempts that were begun and are yet to be recorded. */
   begun: number;
-  /** None is begun any more. */
+  /** None is begun any more, nor is any taken. */
   leaving: boolean;
   /** Nor is anything recorded. */
   released: boolean;
@@ -102,7 +102,6 @@ export class WebhookExecutor {
   #nextTurn: NodeJS.Immediate | null = null;
   /** Deliveries on their way to being cancelled without a place at an endpoint. */
   #cancelling = 0;
-  #closing = false;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
@@ -159,7 +158,6 @@ export class WebhookExecutor {
     const hosted = this.#hosted.get(partition);
     if (hosted === undefined) return;
     this.#hosted.delete(partition);
-    this.#toTakeFrom.delete(hosted);
     hosted.leaving = true;
     const closed = hosted.reader.close();
     this.#wakeReaders();
@@ -173,7 +171,6 @@ export class WebhookExecutor {
    *  again after the next start. To be called before the partitions are drained. */
   async close(graceMs: number): Promise<void> {
     clearInterval(this.#timer);
-    this.#closing = true;
     this.#dispatcher.stop();
     await Promise.all(Array.from(this.#hosted.keys(), (partition) => this.release(partition, graceMs)));
     this.#options.sender.close();
@@ -252,7 +249,6 @@ export class WebhookExecutor {
    *  fell due later for others: it is to be in its own line soon, and callers are to come between. */
   #takeInTurns(): void {
     this.#nextTurn = null;
-    if (this.#closing) return;
     const until = performance.now() + LIMITS.turnMs;
     for (const hosted of this.#toTakeFrom) {
       this.#toTakeFrom.delete(hosted);
@@ -265,7 +261,7 @@ export class WebhookExecutor {
 
   /** True: there may be more. */
   #takeFew(hosted: Hosted): boolean {
-    if (isBehind(hosted) || !this.#mayQueue()) return false;
+    if (hosted.leaving || isBehind(hosted) || !this.#mayQueue()) return false;
     const now = hosted.clock();
     for (const delivery of hosted.logic.takeAttempts(now, TAKEN_AT_ONCE)) this.#takeUp(hosted, delivery);
     return hosted.logic.nextAttemptAt() <= now;

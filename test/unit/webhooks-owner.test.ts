@@ -34,6 +34,8 @@ class Process {
   readonly attempted: string[] = [];
   /** What the ledger answers when it is asked how far its log goes. */
   ledger: Reply = { type: 'unavailable' };
+  /** Answers to what the feed tells that are yet to be given; null: each is given at once. */
+  late: (() => void)[] | null = null;
   readonly feed = new LocalFeed(() => [][Symbol.iterator]());
   readonly #bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
   readonly executor: WebhookExecutor;
@@ -66,7 +68,9 @@ class Process {
       clock: () => this.webhooks.now,
       send: (message, onReply) => {
         if (message.type === 'RecordAttempt') this.attempted.push((message as RecordAttempt).attempt.url);
-        onReply(this.webhooks.send(message as WebhookCommand));
+        const reply = this.webhooks.send(message as WebhookCommand);
+        if (this.late !== null && message.type === 'TakeEvents') this.late.push(() => onReply(reply));
+        else onReply(reply);
       },
       holds: () => this.isHeld,
     });
@@ -229,6 +233,25 @@ void t.test(
     await released;
     t.equal(process.attempted.length, begun);
     t.equal(endpoint.received.length, begun);
+  },
+);
+
+void t.test(
+  'nor is anything taken for it when its feed is told late that what it handed over is there',
+  async (t) => {
+    const process = new Process(t);
+    process.isHeld = true;
+    process.host();
+    while (process.attempted.length === 0) await turn();
+    process.late = [];
+    process.tellOfChange();
+    while (process.late.length === 0) await turn();
+    process.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
+    const released = process.executor.release(0);
+    process.late[0]!();
+    await released;
+    await quiet();
+    t.equal(process.webhooks.logic.scheduled.firsts, 1);
   },
 );
 
