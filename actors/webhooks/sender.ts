@@ -256,7 +256,6 @@ class Attempt {
     this.#phase = isIP(options.host ?? '') === 0 ? 'lookup' : 'connect';
     const request = client.request({ ...options, agent: keep ? agents.kept : agents.once });
     this.#request = request;
-    this.#chunks = [];
     request.on('socket', (socket) => {
       this.#count(request, socket);
       if (request.reusedSocket) {
@@ -341,10 +340,10 @@ class Attempt {
     this.#brokenOff(classOf(error, this.#phase), describe(error));
   }
 
-  /** A kept connection that the other side closed while it was idle says nothing about the endpoint. It says so at once: what breaks
-   *  later had the request, and would have it twice. */
+  /** A kept connection that the other side closed while it was idle says nothing about the endpoint. It says so at once, and nothing
+   *  before: what breaks later, or in the middle of an answer, had the request, and would have it twice. */
   #wasStale(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
-    if (!request.reusedSocket || this.#statusCode !== null || !isReset(error)) return false;
+    if (!request.reusedSocket || this.#received > 0 || !isReset(error)) return false;
     return performance.now() - this.#startedAt <= this.#staleMs;
   }
 

@@ -461,6 +461,16 @@ void t.test(
   },
 );
 
+void t.test('nor does one that broke off in the middle of its answer', async (t) => {
+  const receiver = await receiverFor(t);
+  const sender = senderFor(t);
+  const url = `https://localhost:${receiver.port}/`;
+  await send(sender, url);
+  receiver.answer = (_request, _response, socket) => socket.end('HTTP/1.1 200 OK\r\nX-');
+  t.hasStrict(await send(sender, url), { error: 'connection_reset', statusCode: null });
+  t.strictSame([receiver.connections, receiver.received.length], [1, 2]);
+});
+
 void t.test(
   'a busy connection is kept for a time only: then deliveries go where the name leads by now',
   async (t) => {
