@@ -438,14 +438,21 @@ void t.test('a connection is kept, and one that the endpoint closed meanwhile is
   await send(sender, url);
   await send(sender, url);
   t.equal(receiver.connections, 1);
+  const together: (() => void)[] = [];
+  receiver.answer = (_request, response) => {
+    together.push(() => response.writeHead(200).end('ok'));
+    if (together.length === 2) for (const answer of together) answer();
+  };
+  await Promise.all([send(sender, url), send(sender, url)]);
+  t.equal(receiver.connections, 2);
   // Closed by the endpoint at the moment of the next request: the sender cannot know.
   receiver.answer = (_request, response, _socket, reset) => {
-    if (receiver.received.length === 3) reset();
+    if (receiver.received.length === 5) reset();
     else response.writeHead(200).end('ok');
   };
   t.hasStrict(await send(sender, url), { error: null, statusCode: 200 });
-  t.equal(receiver.connections, 2);
-  t.equal(receiver.received.length, 4, 'sent again at once on a fresh connection');
+  t.equal(receiver.connections, 3);
+  t.equal(receiver.received.length, 6, 'sent again at once, not on the other that was kept');
 });
 
 void t.test(
