@@ -2,6 +2,7 @@
 
 import t from 'tap';
 import { decodeWebhookRecord, encodeWebhookRecord } from '../../actors/webhooks/record.ts';
+import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import { DrivenWebhooks } from './webhooks-driven.ts';
 
 const ACCOUNT = 'acc_0000000001000000000000000W';
@@ -47,5 +48,15 @@ void t.test('what is written is what was written', (t) => {
   t.throws(() => decodeWebhookRecord('{"v":1,"type":"DeliveryHeld","at":1,"deliveryId":"dlv_1"}'), /type/);
   const more = '{"v":1,"type":"DeliveryCancelled","at":1,"deliveryId":"dlv_1","by":"amina"}';
   t.throws(() => decodeWebhookRecord(more), /fields/);
+  t.end();
+});
+
+void t.test('a log that says what cannot be is read no further', (t) => {
+  const { logic } = new DrivenWebhooks({}, VERSION_1).replayed();
+  const [taken] = VERSION_1.map(decodeWebhookRecord);
+  const back = { ...taken, upstreamSequence: logic.cursor - 1 } as WebhookRecord;
+  t.throws(() => logic.evolve(back, 5), /the cursor of a feed never goes back/);
+  const ofNone = { type: 'DeliveryCancelled', at: 1_000_400, deliveryId: 'dlv_unknown' } as const;
+  t.throws(() => logic.evolve(ofNone, 5), /names a delivery that exists/);
   t.end();
 });
