@@ -408,11 +408,14 @@ void t.test('a checkpoint knows how far the feed is read, and what waits no more
 
 void t.test('what is newer than the checkpoint stays in memory, and a read says what it tells of', (t) => {
   const driven = twoApps();
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
   driven.checkpoint();
+  driven.record(driven.due()[0]!, delivered, 0.5);
   driven.takeEvent('SUCCESSFUL', [appId(1)]);
   const sequence = driven.log.length;
   driven.logic.evict(sequence - 1);
   t.equal(driven.due().length, 1);
+  t.equal(driven.list({}).data.length, 2, 'also what is of the account of one that left');
   const query = { accountId: accountId(1), appId: null, status: null, limit: 10, startingAfter: null };
   t.equal(driven.logic.query({ type: 'ListDeliveries', deadline: Infinity, ...query }).sequence, sequence);
   t.end();
