@@ -1,4 +1,5 @@
-// A million retries that wait for their time: what they cost in memory, at start and while none is due.
+// What deliveries cost in memory: a million retries that wait for their time, at start and while none is due; and what is in a
+// checkpoint.
 
 import t from 'tap';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
@@ -6,6 +7,7 @@ import { readConfig } from '../../src/config.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { Views } from '../../wal/types.ts';
 import { collectGarbage } from '../garbage.ts';
+import { appId, delivered, DrivenWebhooks } from './webhooks-driven.ts';
 
 const MILLION = 1_000_000;
 
@@ -38,4 +40,14 @@ void t.test('1,000,000 scheduled retries use under 500 MiB and cost nothing unti
   const microseconds = (performance.now() - started) / 10;
   t.comment(`${microseconds.toFixed(2)} µs a tick`);
   t.ok(microseconds < 1_000);
+});
+
+void t.test('what is newer than the checkpoint holds nothing in memory that is older', async (t) => {
+  const driven = new DrivenWebhooks({});
+  driven.connect(appId(1), 'https://example.com/');
+  for (let i = 0; i < 10; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  // The one that was there first is the last to change.
+  for (const delivery of driven.due().reverse()) driven.record(delivery, delivered, 0.5);
+  driven.logic.evict(driven.log.length - 1);
+  t.equal(driven.list({}).data.length, 1, 'the rows of the others are the views’, which have none');
 });
