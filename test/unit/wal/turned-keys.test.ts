@@ -11,6 +11,9 @@ import { next, tool, write } from './tool-logs.ts';
 const PAGE_BYTES = 4_096;
 const HEADER_BYTES = 24;
 const BRANCH = 0x01;
+/** Of a page that says which transaction was the last, and where the keys begin. */
+const TRANSACTION_AT = 152;
+const ROOT_AT = 136;
 /** Of a node: before its key. */
 const NODE_BYTES = 8;
 
@@ -122,4 +125,47 @@ t.test('views whose keys name none keep nothing from a backup or an export', asy
       out: /^Whether the end of the log is lost was not looked at: .* no partitions/m,
     });
   }
+});
+
+t.test('nor is gone on from before the last transaction, by a bit in what says which that was', async (t) => {
+  const directory = next();
+  const database = openLogDatabase({ directory });
+  for (let batch = 1; batch <= 5; batch += 1) await database.put(['accounts', 0, batch], Buffer.alloc(batch));
+  await database.close();
+  const file = join(directory, 'log', 'data.mdb');
+  const sound = readFileSync(file);
+  const [older, newest] = [0, PAGE_BYTES];
+  const transactionIn = (page: number): bigint => sound.readBigUInt64LE(page + TRANSACTION_AT);
+  t.strictSame([transactionIn(older), transactionIn(newest)], [4n, 5n]);
+  const opens = async (bytes: Buffer): Promise<boolean> => {
+    writeFileSync(file, bytes);
+    try {
+      await openLogDatabase({ directory, readOnly: true }).close();
+      return true;
+    } catch (error) {
+      t.match(error, {
+        message: /data\.mdb is damaged: its first two pages .* restore the log from a backup/,
+      });
+      return false;
+    }
+  };
+  const taken: string[] = [];
+  const turn = async (place: number, bits: number): Promise<void> => {
+    for (let bit = 0; bit < bits; bit += 1) {
+      const turned = Buffer.from(sound);
+      turned[place + (bit >> 3)]! ^= 1 << (bit & 7);
+      if (await opens(turned)) taken.push(`${place}, bit ${bit}`);
+    }
+  };
+  await turn(older + TRANSACTION_AT, 64);
+  await turn(newest + TRANSACTION_AT, 64);
+  // To another page that is there: only that was written before.
+  t.equal(sound.readBigUInt64LE(newest + ROOT_AT), 3n);
+  await turn(newest + ROOT_AT, 3);
+  t.strictSame(taken, []);
+  // What LMDB leaves of a commit that failed as its page was written: the number of the one before, and what it would have named.
+  const failed = Buffer.from(sound);
+  sound.copy(failed, older + ROOT_AT, newest + ROOT_AT, newest + ROOT_AT + 8);
+  t.ok(await opens(failed));
+  t.ok(await opens(sound));
 });
