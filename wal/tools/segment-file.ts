@@ -75,15 +75,20 @@ export async function writeSegmentFile(
 
 /** Its batches as they were written. Throws where it is no segment or ends too early; whoever reads them proves them. */
 export async function* batchesIn(path: string): AsyncGenerator<Buffer> {
-  const { bytes } = await begun(path);
-  for (;;) {
-    const length = await bytes.take(4);
-    if (length === null) return;
-    const size = length.readUInt32LE(0);
-    if (size > WAL_LIMITS.payloadBytesMax) throw new Error(`${path}: a batch of ${size} bytes`);
-    const batch = await bytes.take(size);
-    if (batch === null) throw new Error(`${path} ends within a batch`);
-    yield batch;
+  const { bytes, plain } = await begun(path);
+  try {
+    for (;;) {
+      const length = await bytes.take(4);
+      if (length === null) return;
+      const size = length.readUInt32LE(0);
+      if (size > WAL_LIMITS.payloadBytesMax) throw new Error(`${path}: a batch of ${size} bytes`);
+      const batch = await bytes.take(size);
+      if (batch === null) throw new Error(`${path} ends within a batch`);
+      yield batch;
+    }
+  } finally {
+    // Whoever reads no further would leave the file open.
+    plain.destroy();
   }
 }
 

@@ -1,5 +1,6 @@
 // A backup beside a log that does not go on from it: cut off and written anew, begun anew, trimmed, or another altogether.
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
@@ -9,7 +10,8 @@ import { LogReader } from '../../../wal/log-reader.ts';
 import { restoreTool } from '../../../wal/tools/restore.ts';
 import { storedTip } from '../../../wal/types.ts';
 import { runTool } from './run-tool.ts';
-import { checkpointAll, growManifest, next, tips, tool, write } from './tool-logs.ts';
+import { until as waitUntil } from '../../until.ts';
+import { checkpointAll, growManifest, next, segmentIn, tips, tool, write } from './tool-logs.ts';
 
 t.test(
   'each backup notes where every partition ended at its moment, which an auditor holds a replay against',
@@ -153,6 +155,32 @@ t.test(
   },
 );
 
+t.test(
+  'what a restore reads no further is closed: of every partition that it cuts it would keep a file open',
+  async (t) => {
+    const [data, to] = [next(), next()];
+    let nowMs = Date.parse('2026-01-01T00:00:00Z');
+    const onFailure = (error: Error): void => void t.fail(error.message);
+    const log = WriteAheadLog.open({ directory: data, now: () => nowMs, onFailure, batchRecordsMax: 1 });
+    const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable() {} });
+    for (let n = 0; n < 20; n += 1) {
+      nowMs += 1_000;
+      // Too much for what streams hold, and not to be compressed.
+      partition.append(randomBytes(30_000).toString('base64'));
+      await partition.drained();
+    }
+    await log.close();
+    await tool('backup', '--data', data, '--to', to);
+    const until = ['--until', '2026-01-01T00:00:03Z'];
+    t.match(await tool('restore', '--from', to, '--rehearse', ...until), { status: 0, out: /3 {2}records/ });
+    const file = segmentIn(to, 'accounts-0');
+    const isOpen = (): boolean =>
+      readdirSync('/proc/self/fd').some((fd) => linkOrNull(`/proc/self/fd/${fd}`) === file);
+    await waitUntil(() => !isOpen());
+    t.notOk(isOpen());
+  },
+);
+
 t.test('a backup with records of a newer version is refused before anything is restored', async (t) => {
   const [data, to, restored] = [next(), next(), next()];
   const here = (name: string, ...args: string[]) => runTool([...logTools], name, ...args);
@@ -190,3 +218,12 @@ t.test('a backup with records of a newer version is refused before anything is r
     'what was there before may be of an older one',
   );
 });
+
+/** Null: it is closed by now. */
+function linkOrNull(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}
