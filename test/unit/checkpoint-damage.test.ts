@@ -4,6 +4,7 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { logTools } from '../../src/log-tools/commands.ts';
+import type { ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { damageBatch, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 import { runTool } from './wal/run-tool.ts';
@@ -74,3 +75,37 @@ t.test('views are not gone on from that say another sequence than their batch en
     t.match(out, 'the checkpoint was made from another log than this one');
   }
 });
+
+t.test(
+  'nor from such as are not of this log: a start names where they are, and which is to be put back',
+  async (t) => {
+    const directory = temporaryDirectory(t);
+    const storage = openStorage(directory);
+    await serve(storage, 0);
+    await send(storage, 0, OPEN_ACCOUNT);
+    await send(storage, 0, ADD_USER);
+    await storage.close();
+    const views = ViewStore.open({ directory });
+    const reached = views.position('accounts', 0)!;
+    const { batch } = reached;
+    const first = { batch: 1, sequence: 0, hash: Buffer.alloc(32) };
+    const problems: [ViewPosition, string][] = [
+      [{ ...reached, batch: batch + 2 }, `the log ends with batch ${batch}: it is older than its views`],
+      [{ ...reached, hash: Buffer.alloc(32, 1) }, 'its hash is not the one that the views were made from'],
+      [first, `the log begins after batch ${batch - 1}: it was trimmed beyond its views`],
+    ];
+    for (const [position, problem] of problems) {
+      await views.commit('accounts', 0, position, []);
+      const again = openStorage(directory);
+      if (position === first) await again.log.trimBefore('accounts', 0, batch);
+      await t.rejects(serve(again, 0), {
+        name: 'LogCorruption',
+        batch: position.batch,
+        sequence: position.sequence,
+        problem,
+      });
+      await again.close();
+    }
+    await views.close();
+  },
+);

@@ -1,7 +1,7 @@
 // One process at a time has a data directory, however many start at once over what a killed one left.
 
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
@@ -11,8 +11,8 @@ import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SPACE = { onChange() {}, onError() {} };
 
-function open(directory: string) {
-  return openDataDirectory(readConfig({ DATA_DIR: directory, DISK_RESERVE_MB: '0' }), SPACE);
+function open(directory: string, settings: Record<string, string> = {}) {
+  return openDataDirectory(readConfig({ DATA_DIR: directory, DISK_RESERVE_MB: '0', ...settings }), SPACE);
 }
 
 /** A lock whose process was killed. */
@@ -73,6 +73,53 @@ t.test('a bit that turned over in a name of daftari.json does not make what it s
   for (const fields of [{ ...said, more: 1 }, less]) {
     writeFileSync(file, JSON.stringify(fields));
     t.hasStrict(readIdentity(directory), less);
+  }
+});
+
+t.test('a directory is of as many partitions as it was made with, for ever', async (t) => {
+  const directory = temporaryDirectory(t);
+  await (await open(directory, { PARTITIONS: '4' })).release();
+  const said = readFileSync(join(directory, 'daftari.json'));
+  for (const other of ['3', '5', '16']) {
+    await t.rejects(open(directory, { PARTITIONS: other }), {
+      name: 'DataDirectoryError',
+      message:
+        `${directory} was made with PARTITIONS=4 and cannot be opened with ${other}: ` +
+        "an account's partition never changes. Set PARTITIONS=4.",
+    });
+  }
+  t.strictSame(readFileSync(join(directory, 'daftari.json')), said);
+  await (await open(directory, { PARTITIONS: '4' })).release();
+});
+
+t.test('on a disk that is short none is made, and one that is there is opened', async (t) => {
+  const [made, none] = [temporaryDirectory(t), temporaryDirectory(t)];
+  await (await open(made)).release();
+  const short = { DISK_RESERVE_MB: '1000000000' };
+  await (await open(made, short)).release();
+  await t.rejects(open(none, short), {
+    name: 'DataDirectoryError',
+    message: /less than the reserve of 1000000000 MiB .*: make room, or choose another disk with DATA_DIR\.$/,
+  });
+  t.notOk(existsSync(join(none, 'daftari.json')));
+  await (await open(none)).release();
+});
+
+t.test('where it cannot be told whether it is in use, its user is told why', async (t) => {
+  const directory = temporaryDirectory(t);
+  chmodSync(directory, 0o555);
+  // Root writes everywhere.
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    await t.rejects(open(directory), {
+      name: 'DataDirectoryError',
+      message:
+        /^cannot tell whether \S+ is in use: .*EACCES\. The service's user must be able to write there\.$/,
+    });
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+    chmodSync(directory, 0o700);
   }
 });
 
