@@ -383,6 +383,25 @@ t.test('removals make room in the file, and not more each time', async (t) => {
   t.ok(after < size + WAL_LIMITS.removalRoomBytes, `${after} bytes`);
 });
 
+t.test('so does taking out what was put before its beginning and not to its end', async (t) => {
+  const { log: from, durable } = await trimmedLog(t);
+  const log = openLog(t);
+  const size = (): number => statSync(join(directory, `${opened}`, 'log', 'data.mdb')).size;
+  await log.startAt('accounts', 0, from.startOf('accounts', 0));
+  await log.appendForeign(
+    'accounts',
+    0,
+    durable.slice(5).map(({ bytes }) => bytes),
+  );
+  await log.removePrepended('accounts', 0);
+  await log.prepend('accounts', 0, emptyTip, [durable[0]!.bytes]);
+  t.ok(size() < WAL_LIMITS.removalRoomBytes, 'nothing was removed');
+  await log.removePrepended('accounts', 0);
+  t.ok(size() > WAL_LIMITS.removalRoomBytes);
+  t.equal(log.firstBatchNumber('accounts', 0), 6, 'and no more than that');
+  t.strictSame(log.tip('accounts', 0), from.tip('accounts', 0));
+});
+
 t.test('whatever the log writes is given up when its commit does not end', async (t) => {
   const from = await trimmedLog(t);
   const bytes = from.durable.map((batch) => batch.bytes);

@@ -287,6 +287,32 @@ t.test('an archive that cannot go on with a partition goes on with the others', 
   });
 });
 
+t.test('nor does one whose end was cut off and written anew keep anything from the others', async (t) => {
+  const [data, archive] = [next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await tool('archive', '--data', data, '--to', archive);
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  await log.truncateAfter('accounts', 1, 3);
+  await log.close();
+  await write(data, 2, { epoch: 2, atMs: atMs + 10_000 });
+  t.match(await toolJson('archive', '--data', data, '--to', archive), {
+    status: 1,
+    report: {
+      segments: [
+        { group: 'accounts', partition: 0, end: { batch: 8 } },
+        { group: 'webhooks', partition: 0, end: { batch: 8 } },
+      ],
+      faults: [{ group: 'accounts', partition: 1, problem: /the log has another batch 5 than the archive/ }],
+    },
+  });
+  t.match(await tool('restore', '--from', archive, '--rehearse'), { status: 0 });
+});
+
 t.test('without a time, archive takes what is older than 30 days', async (t) => {
   const [data, archive] = [next(), next()];
   const dayMs = 86_400_000;
