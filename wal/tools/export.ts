@@ -423,7 +423,7 @@ async function importPartition(
   if (first === undefined) return 0;
   const isNew = log.lastBatchNumber(group, partition) === 0 && log.startOf(group, partition).batch === 0;
   const start = isNew ? tipFrom(first.start) : log.startOf(group, partition);
-  const tip = isNew ? start : log.tip(group, partition);
+  const tip = log.tip(group, partition);
   const putsBack = start.batch > 0 && first.start.batch === 0;
   const end = source.endOf(name)?.batch ?? 0;
   if (putsBack && end < start.batch) {
