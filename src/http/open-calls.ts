@@ -38,7 +38,6 @@ export class CallList {
     call.list?.remove(call);
     call.list = this;
     call.previous = this.#last;
-    call.next = null;
     if (this.#last === null) this.#first = call;
     else this.#last.next = call;
     this.#last = call;

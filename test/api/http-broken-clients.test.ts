@@ -85,6 +85,27 @@ t.test('past the deadline a create is cut off and a read gets 503; a late answer
   t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
 });
 
+t.test('all that wait at once fall due, also around those whose clients have gone', async (t) => {
+  const { front, unanswered } = await watched(t, { bounds: { commandDeadlineMs: 1_000 } });
+  front.bus.answer = () => null;
+  const sockets: Socket[] = [];
+  const answers: Promise<unknown>[] = [];
+  for (let n = 1; n <= 5; n++) {
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    answers.push(readAnswer(socket).catch(() => null));
+    socket.write(READ);
+    sockets.push(socket);
+    await until(() => front.bus.held.length === n);
+  }
+  for (const [n, at] of [1, 2].entries()) {
+    sockets[at]!.destroy();
+    await until(() => unanswered.length === n + 1);
+  }
+  const due = { status: 503, body: { error: { code: 'service_unavailable' } } };
+  t.match(await Promise.all(answers), [due, null, null, due, due]);
+});
+
 t.test('the deadline of an answer counts from the end of the body, however late that came', async (t) => {
   const bounds = { requestReceiveMs: 60_000, commandDeadlineMs: 1_000 };
   const { front, unanswered } = await watched(t, { bounds });
