@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import t from 'tap';
 import type { RouteName } from '../../src/http/observer.ts';
 import { requestHashOf } from '../../src/http/account-calls.ts';
+import { OpenCalls, type OpenCall } from '../../src/http/open-calls.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import {
@@ -85,25 +86,59 @@ t.test('past the deadline a create is cut off and a read gets 503; a late answer
   t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
 });
 
-t.test('all that wait at once fall due, also around those whose clients have gone', async (t) => {
-  const { front, unanswered } = await watched(t, { bounds: { commandDeadlineMs: 1_000 } });
-  front.bus.answer = () => null;
-  const sockets: Socket[] = [];
-  const answers: Promise<unknown>[] = [];
-  for (let n = 1; n <= 5; n++) {
-    const socket = await open(front.port);
-    t.teardown(() => socket.destroy());
-    answers.push(readAnswer(socket).catch(() => null));
-    socket.write(READ);
-    sockets.push(socket);
-    await until(() => front.bus.held.length === n);
-  }
-  for (const [n, at] of [1, 2].entries()) {
-    sockets[at]!.destroy();
-    await until(() => unanswered.length === n + 1);
-  }
-  const due = { status: 503, body: { error: { code: 'service_unavailable' } } };
-  t.match(await Promise.all(answers), [due, null, null, due, due]);
+/** Calls that fall due one after the other, at 0 and so on, and say when they do, or that they make way. */
+function openCalls(length: number, said: string[]): OpenCall[] {
+  return Array.from({ length }, (_, at): OpenCall => ({
+    list: null,
+    previous: null,
+    next: null,
+    expiresAt: at,
+    expire() {
+      said.push(`due ${at}`);
+      this.list?.remove(this);
+    },
+    makeWay() {
+      said.push(`way ${at}`);
+      this.list?.remove(this);
+    },
+    closeHead() {},
+    cutShort() {},
+  }));
+}
+
+t.test('what waits falls due in its order, also around what has gone', async (t) => {
+  const calls = new OpenCalls();
+  const said: string[] = [];
+  const all = openCalls(6, said);
+  for (const call of all) calls.receiving.append(call);
+  for (const call of all.slice(0, 5)) calls.waiting.append(call);
+  for (const at of [1, 2]) calls.waiting.remove(all[at]!);
+  calls.waiting.append(all[5]!);
+  calls.expire(3);
+  t.strictSame([said, calls.count], [['due 0', 'due 3'], 2]);
+  calls.expire(5);
+  t.strictSame([said, calls.count], [['due 0', 'due 3', 'due 4', 'due 5'], 0]);
+});
+
+t.test('bodies that are coming make room only where they have more than half of the places', async (t) => {
+  const calls = new OpenCalls();
+  const said: string[] = [];
+  const all = openCalls(5, said);
+  for (const call of all.slice(0, 4)) calls.receiving.append(call);
+  t.ok(calls.makeRoom(5), 'there is room');
+  for (const call of all.slice(2, 4)) calls.waiting.append(call);
+  t.notOk(calls.makeRoom(4), 'half of them are other merchants’');
+  t.strictSame(said, []);
+  calls.receiving.append(all[4]!);
+  t.ok(calls.makeRoom(5));
+  t.strictSame(said, ['way 0'], 'the one that has been at it longest');
+
+  calls.bodyBytes = 10;
+  for (const call of all.slice(1, 3)) calls.keeping.add(call);
+  calls.makeBodyRoom(1, 11);
+  t.strictSame([said.length, calls.keeping.size], [1, 2]);
+  calls.makeBodyRoom(2, 11);
+  t.strictSame([said.length, calls.keeping.size], [3, 0], 'who made way is not asked again');
 });
 
 t.test('the deadline of an answer counts from the end of the body, however late that came', async (t) => {
