@@ -78,6 +78,23 @@ t.test('fields are judged by their names, at any depth', async (t) => {
   });
 });
 
+t.test('no key, token, password or secret is written, whatever its field is called', async (t) => {
+  const names = ['Authorization', 'Cookie', 'password', 'PIN', 'token', 'OPERATOR_TOKEN', 'access_token'];
+  const keys = [
+    'MASTER_KEY',
+    'secret',
+    'secret_key',
+    'secretKeyHash',
+    'keyHash',
+    'api-key',
+    'subscription_key',
+  ];
+  const secrets = ['signing_secret', 'signingSecretSealed', 'client_secret'];
+  for (const name of [...names, ...keys, ...secrets]) {
+    t.strictSame(redact({ [name]: 'of 8 letters' }), { [name]: '[redacted]' });
+  }
+});
+
 t.test('of a phone number four digits are hidden, however it is written', async (t) => {
   const written = ['+256 772 123 456', '2-5-6-7-7-2-1-2-3-4-5-6', '0772 123 456', ' 772-123-456 '];
   const masked = written.map((msisdn) => redact({ msisdn }));
