@@ -501,6 +501,10 @@ const bodiesInWords: [unknown, string][] = [
     JSON.stringify({ ...CHARGE, metadata: { a: 'N' } }).replace('"N"', number),
     '`metadata.a` is a number that a double does not keep exactly: send it as a string.',
   ]),
+  [
+    JSON.stringify({ ...CHARGE, metadata: { a: 1 } }).replace('"a"', '"__proto__"'),
+    '`metadata.__proto__` is not allowed as a name.',
+  ],
   [{ ...CHARGE, colour: 'red' }, '`colour` is not a field of this request.'],
   [Buffer.from('{"é":1}', 'latin1'), 'The body is not valid UTF-8.'],
   [gzipSync(JSON.stringify(CHARGE)), 'The body is compressed (gzip); send it as it is.'],
