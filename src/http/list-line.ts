@@ -46,8 +46,8 @@ export class ListLine {
     const until = performance.now() + LIMITS.turnMs;
     for (const lane of this.#ready) {
       this.#ready.delete(lane);
-      const begin = lane.waiting.shift();
-      if (begin === undefined) continue;
+      // Of a lane that is ready something waits.
+      const begin = lane.waiting.shift()!;
       lane.underWay++;
       begin(() => {
         lane.underWay--;
