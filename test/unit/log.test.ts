@@ -126,6 +126,11 @@ t.test('a cycle ends', async (t) => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   t.match(JSON.stringify(redact(cycle)), /deeper/);
+  const list: unknown[] = [];
+  list.push(list);
+  const error = new Error('of itself');
+  error.cause = error;
+  for (const value of [list, error]) t.match(JSON.stringify(redact(value)), /deeper/);
 });
 
 t.test('a line has time, level, node, fields and message, all redacted', async (t) => {
