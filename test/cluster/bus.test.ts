@@ -217,6 +217,33 @@ t.test('and is taken once, by the newest of two that are told of in one turn', a
   bus.close();
 });
 
+t.test('that nobody listens for one partition says nothing of another', async (t) => {
+  const { bus, routes } = newBus();
+  const server = new NatsBusServer(ownerLink.connection);
+  const held: OnReply[] = [];
+  const there = server.serve('accounts', 1, 6);
+  there.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'gone', epoch: 6 });
+  routes.set('accounts', 1, { node: 'a', epoch: 6 });
+  const replies = [0, 1].map((partition) => request(bus, 'accounts', partition, onceOnly()));
+  await waitFor('one owner has it', 20_000, () => held.length === 1);
+  const next = server.serve('accounts', 0, 7);
+  next.open({ inbox: (_, onReply) => onReply(done('next')), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'b', epoch: 7 });
+  t.strictSame(await replies[0], done('next'));
+  // As long as it takes to ask again whom nobody has heard.
+  t.strictSame(await request(bus, 'accounts', 2, repeatable(1, LIMITS.busRetryMs * 3)), {
+    type: 'unavailable',
+  });
+  held[0]!(done('there'));
+  t.strictSame(await replies[1], done('there'));
+  t.equal(held.length, 1);
+  for (const owner of [there, next]) owner.stop();
+  bus.close();
+});
+
 t.test('also where that is this process; and by nobody where it was just given up', async (t) => {
   const nearby = new NatsBusServer(callerLink.connection);
   const { bus, routes } = newBus(nearby);
@@ -291,6 +318,11 @@ t.test('while an attempt may have been decided, only a decision on the newest on
   await waitFor('it is asked again', 20_000, () => asked[1]!.length === 2);
   asked[1]![1]!(done('known'));
   t.strictSame(await reply, done('known'));
+  asked[0]![0]!(done('late'));
+  const next = request(bus, 'accounts', 0, repeatable(2));
+  await waitFor('the owner has it', 20_000, () => asked[1]!.length === 3);
+  asked[1]![2]!(done('next'));
+  t.strictSame(await next, done('next'), 'what is known comes late, and is of nobody any more');
   for (const owner of owners) owner.stop();
   bus.close();
 });

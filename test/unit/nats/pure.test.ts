@@ -5,8 +5,9 @@ import fc from 'fast-check';
 import t from 'tap';
 import { natsOf } from '../../../deploy/operator-link.ts';
 import { type Message, type Reply, UNKNOWN } from '../../../src/bus/bus.ts';
+import type { ErrorCode } from '../../../src/domain/error-code.ts';
 import { LogChain } from '../../../src/nats/log/log-chain.ts';
-import { isRepeatable } from '../../../src/nats/bus/repeatable.ts';
+import { isRepeatable, provesNothingDone } from '../../../src/nats/bus/repeatable.ts';
 import { SnapshotReader, snapshotLines } from '../../../src/nats/snapshots/snapshot-format.ts';
 import { streamFirst } from '../../../src/cluster/stream-first.ts';
 import { rankNodes } from '../../../src/nats/leases/rendezvous.ts';
@@ -112,7 +113,9 @@ t.test("people's acts are not sent twice, facts and keyed creates are", async (t
   const repeatable = (type: string): boolean => isRepeatable({ type, deadline: 0 });
   for (const type of [
     'CreateCharge',
+    'CreateDeposit',
     'CreatePayout',
+    'CreateWithdrawal',
     'RecordOutcome',
     'GetAccount',
     'ListPending',
@@ -130,6 +133,16 @@ t.test("people's acts are not sent twice, facts and keyed creates are", async (t
   ]) {
     t.notOk(repeatable(type), type);
   }
+});
+
+t.test('a create that is refused before its key is looked up may have been made before', async (t) => {
+  const proves = (type: string, code: ErrorCode): boolean =>
+    provesNothingDone({ type, deadline: 0 }, { code, param: null, message: null, retryAfterSeconds: null });
+  for (const code of ['invalid_api_key', 'live_mode_not_enabled'] as const) {
+    t.notOk(proves('CreatePayout', code), code);
+    t.ok(proves('GetPayout', code), code);
+  }
+  t.ok(proves('CreatePayout', 'insufficient_balance'));
 });
 
 t.test('what is put into the wheel comes out once, not before its time', async (t) => {
