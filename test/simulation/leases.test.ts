@@ -319,6 +319,25 @@ t.test('a copy that is found to be damaged while it is taken over is not served'
   t.equal(a.lease('accounts', 0)?.value.node, null, 'another may have it at once');
 });
 
+t.test('nor is one that is found to be damaged while it is served: another has it at once', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const [a, b] = [world.join('a'), world.join('b')];
+  await world.until(20_000);
+  const [damaged = -1, ...whole] = a.serving;
+  t.ok(damaged >= 0);
+  a.damaged.add(damaged);
+  world.at(world.now, a, () => void a.ownership.refuse('accounts', damaged));
+  // Not the time of a lease, nor a hand-over of what nobody should read.
+  await world.until(world.now + LIMITS.leaseMs / 2);
+  t.strictSame([a.serving, world.holders(damaged)], [new Set(whole), ['b']]);
+  await world.until(60_000);
+  t.strictSame(
+    [world.wrong, a.serving, b.ownership.heldCount],
+    [[], new Set(whole), PARTITIONS - whole.length],
+  );
+});
+
 t.test(
   'of a lease that was removed the claim after a refused one is above the log, and leaves its owner the time of a lease',
   async (t) => {
