@@ -1,7 +1,9 @@
 // A node that is behind in many streams reads all of them over its one connection, and keeps it: what it owns stands on it.
+import type { Msg, SubscriptionOptions } from 'nats';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { batchesAfter } from '../../src/nats/log/stream-batches.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { Semaphore } from '../../src/nats/semaphore.ts';
@@ -60,7 +62,57 @@ t.test('the server never keeps more for it than a connection may have', async (t
   writer.connection.publish('s.7', MESSAGE);
   await waitFor('what is written then is read at once', 10_000, () => read[7] === MESSAGES + 1);
   for (const each of readers) await each.close();
+
+  await t.test('what does not come to it is not passed over, whatever server it reads from', async (t) => {
+    const sequences: number[] = [];
+    let come = 0;
+    const lossy = new StreamReader({
+      link: heardBy(reader, (message) => {
+        come++;
+        return come === 5 || come === 6 || come === 50 ? null : asNewer(message);
+      }),
+      stream: 's7',
+      from: 1,
+      onMessage: ({ sequence, pending }) => {
+        sequences.push(sequence);
+        t.equal(pending, MESSAGES + 1 - sequence);
+      },
+      onError: (error) => t.fail(error.message),
+    });
+    await waitFor('all is read', 60_000, () => sequences.length > MESSAGES);
+    await lossy.close();
+    t.strictSame(
+      sequences,
+      Array.from({ length: MESSAGES + 1 }, (_, i) => i + 1),
+    );
+  });
 });
+
+/** A link of which each message that a stream has sent comes as `hear` has it; null: not at all. */
+function heardBy(over: NatsLink, hear: (message: Msg) => Msg | null): NatsLink {
+  const connection = new Proxy(over.connection, {
+    get(target, name) {
+      if (name === 'subscribe') {
+        return (subject: string, { callback }: Required<SubscriptionOptions>) =>
+          target.subscribe(subject, {
+            callback(error, message) {
+              const heard = error === null && message.reply?.startsWith('$JS.ACK') ? hear(message) : message;
+              if (heard !== null) callback(error, heard);
+            },
+          });
+      }
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  return { ...over, connection };
+}
+
+/** As a later server says it, with a domain and an account before the stream. */
+function asNewer(message: Msg): Msg {
+  const reply = message.reply!.replace('$JS.ACK.', '$JS.ACK.hub.ABCDEF.') + '.token';
+  return Object.create(message, { reply: { value: reply } }) as Msg;
+}
 
 t.test('who reads to the end of a stream that is emptied meanwhile does not wait for it', async (t) => {
   const servers = await startNatsServers();
