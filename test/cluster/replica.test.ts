@@ -87,6 +87,24 @@ t.test('it is not sent again once the partition is lost, nor without end', async
   t.equal(by.attempts.length, 4);
 });
 
+t.test("nor is what the server refuses for another reason said to be stored, or another's", async (t) => {
+  const partition = await newPartition();
+  const stream = logStream('accounts', partition);
+  const { config } = await nats.manager.streams.info(stream);
+  await nats.manager.streams.update(stream, { ...config, max_msgs: 1 });
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition).publish(first);
+  const second = batchAfter(tipAt(first), partition, 1, 'the second');
+  const by = new UnheardPublisher(nats);
+  t.teardown(() => by.close());
+  const publishing = replica(partition, { by }).publish(second);
+  await waitFor('it is refused', 10_000, () => by.attempts.length > 1);
+  t.match(by.attempts[0], { type: 'unanswered', description: /maximum messages exceeded/ });
+  await nats.manager.streams.update(stream, config);
+  await publishing;
+  t.strictSame(await linesIn(partition), ['the first', 'the second'], 'it goes on when it is taken');
+});
+
 t.test('a batch that the next writer has read, and goes on after, is in the log', async (t) => {
   const partition = await newPartition();
   const first = batchAfter(emptyTip, partition, 1, 'the first');

@@ -7,8 +7,10 @@ import { chunksOf } from '../../src/nats/snapshots/snapshot-chunks.ts';
 import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Row } from '../../wal/types.ts';
-import { startNats, temporaryLog } from './adapters.ts';
+import { batchAfter, startNats, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -60,6 +62,25 @@ t.test('an empty machine starts from a snapshot and the tail', async (t) => {
     const read = (machine: typeof full): Batch[] => [...machine.log.read('accounts', 0, { afterBatch: 0 })];
     t.strictSame(read(empty), read(full));
   });
+});
+
+t.test('also history that is more than is read at once', async (t) => {
+  await ensureLogStream(nats.manager, 'accounts', 11, 1);
+  const reader = temporaryLog();
+  t.teardown(() => reader.remove());
+  const batches: Batch[] = [];
+  for (let tip = emptyTip; batches.length < 6; tip = tipAt(batches.at(-1)!)) {
+    batches.push(batchAfter(tip, 11, 1, 'x'.repeat(LIMITS.streamReadBytesMax / 3)));
+  }
+  for (const batch of batches) await replica(11).publish(batch);
+  await reader.log.startAt('accounts', 11, tipAt(batches[4]!));
+  await readHistory({ link: nats, group: 'accounts', partition: 11 }, reader.log);
+  t.equal(reader.log.startOf('accounts', 11).batch, 0);
+  const read = [...reader.log.read('accounts', 11, { afterBatch: 0 })];
+  t.strictSame(
+    read.map(({ hash }) => hash),
+    batches.slice(0, 5).map(({ hash }) => hash),
+  );
 });
 
 t.test('a stream that lacks the history says so', async (t) => {
