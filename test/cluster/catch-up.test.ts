@@ -86,6 +86,45 @@ t.test('the server never keeps more for it than a connection may have', async (t
       Array.from({ length: MESSAGES + 1 }, (_, i) => i + 1),
     );
   });
+
+  await t.test('nor what comes anew while one is handled, after a connection was lost', async (t) => {
+    const sequences: number[] = [];
+    let fourths = 0;
+    let reconnected = (): void => {};
+    const { promise: handled, resolve: goOn } = Promise.withResolvers<void>();
+    const over = heardBy(reader, (message) => {
+      if (message.reply!.split('.')[5] === '4') fourths++;
+      return message;
+    });
+    const onReconnect: NatsLink['onReconnect'] = (listener) => {
+      reconnected = listener;
+      return () => {};
+    };
+    const busy = new StreamReader({
+      link: { ...over, onReconnect },
+      stream: 's7',
+      from: 1,
+      onMessage({ sequence }) {
+        sequences.push(sequence);
+        return sequence === 3 ? handled : undefined;
+      },
+      onError: (error) => t.fail(error.message),
+    });
+    t.teardown(() => {
+      goOn();
+      return busy.close();
+    });
+    await waitFor('the next one has come', 20_000, () => fourths === 1);
+    reconnected();
+    await waitFor('it has come once more', 20_000, () => fourths === 2);
+    t.strictSame(sequences, [1, 2, 3]);
+    goOn();
+    await waitFor('all is read', 20_000, () => sequences.length > MESSAGES);
+    t.strictSame(
+      sequences,
+      Array.from({ length: MESSAGES + 1 }, (_, i) => i + 1),
+    );
+  });
 });
 
 /** A link of which each message that a stream has sent comes as `hear` has it; null: not at all. */
