@@ -1,8 +1,9 @@
 // A machine that was killed between its own disk and the stream, back before another has taken its partition over: what it wrote
-// and the stream never accepted is cut off, while the stream goes on.
+// and the stream never accepted is cut off, while the stream goes on. And what a follower has done when it says so.
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
-import { logSubject } from '../../src/nats/subjects.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { needs } from '../needs.ts';
@@ -67,4 +68,104 @@ t.test('nothing goes with it that the stream has accepted meanwhile', async (t) 
   t.strictSame((await follower.reachEnd()).tip.hash, tip.hash);
   const read = [...log.read('accounts', partition, { afterBatch: 0 })].flatMap(({ records }) => records);
   t.strictSame(read, ['accepted', 'opened', 'second', 'third', 'fourth']);
+});
+
+t.test('nor more than a writer may leave: beyond that a person decides', async (t) => {
+  for (const count of [LIMITS.streamAsyncOutstandingMax, LIMITS.streamAsyncOutstandingMax + 1]) {
+    const partition = await newPartition();
+    const temporary = temporaryLog();
+    t.teardown(() => temporary.remove());
+    const { log } = temporary;
+    const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
+    const local = [accepted];
+    for (let tip = tipAt(accepted); local.length <= count; tip = tipAt(local.at(-1)!)) {
+      local.push(batchAfter(tip, partition, 1, 'never accepted'));
+    }
+    await log.appendForeign(
+      'accounts',
+      partition,
+      local.map(({ bytes }) => bytes),
+    );
+    await publish(accepted);
+    const { batch } = await publishAfter(tipAt(accepted), partition, 'of the next owner');
+    const follower = new LogFollower({ link: nats, log, group: 'accounts', partition });
+    const reached = follower.reachEnd();
+    if (count > LIMITS.streamAsyncOutstandingMax) {
+      await t.rejects(reached, { name: 'LogDiverged', message: /33 batches of this machine are not in/ });
+      t.equal(log.lastBatchNumber('accounts', partition), local.length);
+    } else {
+      t.equal((await reached).tip.batch, batch);
+      t.equal(log.lastBatchNumber('accounts', partition), batch);
+    }
+    await follower.close();
+  }
+});
+
+t.test('nor is anything cut, or waited for, when its follower has been closed', async (t) => {
+  const partition = await newPartition();
+  const temporary = temporaryLog();
+  t.teardown(() => temporary.remove());
+  const { log } = temporary;
+  const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
+  const never = batchAfter(tipAt(accepted), partition, 1, 'never accepted');
+  await publish(accepted);
+  await log.appendForeign('accounts', partition, [accepted.bytes, never.bytes]);
+  const [cutting, cut] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const beforeCut = (): Promise<void> => {
+    cutting.resolve();
+    return cut.promise;
+  };
+  const follower = new LogFollower({ link: nats, log, group: 'accounts', partition, beforeCut });
+  const reached = follower.reachEnd();
+  await cutting.promise;
+  let isClosed = false;
+  const closed = follower.close().then(() => (isClosed = true));
+  await follow(partition);
+  t.notOk(isClosed, 'before the cut has ended');
+  cut.resolve();
+  await closed;
+  t.equal(log.lastBatchNumber('accounts', partition), accepted.batch);
+  await reached;
+
+  // As if the stream had more, which never comes.
+  const next = new LogFollower({ link: nats, log, group: 'accounts', partition });
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  const asked = Promise.withResolvers<void>();
+  streams.info = async (name) => {
+    streams.info = info;
+    const { state, ...rest } = await info(name);
+    setImmediate(asked.resolve);
+    return { ...rest, state: { ...state, last_seq: state.last_seq + 1 } };
+  };
+  const waiting = t.rejects(next.reachEnd(), /is followed no more/);
+  await asked.promise;
+  await next.close();
+  await waiting;
+});
+
+t.test('all that it has read of a stream that goes on is in the log when it says so', async (t) => {
+  const partition = await newPartition();
+  const temporary = temporaryLog();
+  const { log } = temporary;
+  let tip = await publishAfter(emptyTip, partition, 'the first');
+  const before = await nats.manager.streams.info(logStream('accounts', partition));
+  for (let n = 0; n < 200; n++) tip = await publishAfter(tip, partition, 'x'.repeat(2_000));
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  // As if all of that had been written just after it was asked how far it goes.
+  streams.info = async () => {
+    streams.info = info;
+    return before;
+  };
+  const follower = new LogFollower({ link: nats, log, group: 'accounts', partition });
+  t.teardown(async () => {
+    await follower.close();
+    await temporary.remove();
+  });
+  const reached = await follower.reachEnd();
+  t.equal(log.lastBatchNumber('accounts', partition), reached.tip.batch);
+  t.ok(reached.tip.batch < tip.batch, 'there was more');
+  t.equal(reached.offset, 0);
+  t.strictSame((await follower.reachEnd()).tip.hash, tip.hash);
 });
