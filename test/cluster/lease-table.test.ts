@@ -245,3 +245,22 @@ t.test('without an answer nobody knows whether it was written, and the table sho
   t.equal(await table.write('lease.accounts.900', { node: 'n', session: 's', epoch: 1 }, 0), null);
   await waitFor('it was', 10_000, () => table.route('accounts', 900)?.epoch === 1);
 });
+
+t.test(
+  "nor is what a bucket has taken that is no more: in the one made anew its revision is nobody's",
+  async (t) => {
+    const { table, answer } = await tableAnsweredLate(t);
+    const writing = table.write('node.remade', LIVE, 0);
+    await waitFor('it is read', 10_000, () => table.nodes.has('remade'));
+    await nats.manager.streams.delete(LEASE_STREAM);
+    await ensureLeaseBucket(nats.manager, 1);
+    await table.noteDropped();
+    answer();
+    t.equal(await writing, null);
+    t.hasStrict(table.nodes.get('remade'), { revision: 0, isSpoilt: true });
+    const again = table.write('node.remade', LIVE, 0);
+    await waitFor('it is read there', 10_000, () => table.nodes.get('remade')?.revision === 1);
+    answer();
+    t.equal(await again, true);
+  },
+);
