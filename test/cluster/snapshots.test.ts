@@ -9,6 +9,7 @@ import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
+import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Batch, Row } from '../../wal/types.ts';
 import { batchAfter, startNats, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
@@ -144,6 +145,24 @@ t.test('a snapshot for which there is no room is not saved, and what was saved s
 
   await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
   t.equal(await at(full).save('accounts', 3), partition.tip.batch, 'the next time there is room');
+
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  const { nuid } = (await store.info('accounts.3'))!;
+  await nats.manager.streams.purge(SNAPSHOT_STREAM, { filter: chunksOf(nuid), keep: 1 });
+  t.equal(await at(full).batchOf('accounts', 3), 0, 'of which some chunks are gone is none');
+  t.equal(await at(full).save('accounts', 3), partition.tip.batch);
+});
+
+t.test('views that are not of the log are not saved', async (t) => {
+  const partition = full.log.openPartition('accounts', 12, { epoch: 1, replica: null, onDurable: () => {} });
+  partition.append('a record');
+  await partition.drained();
+  const { tip } = partition;
+  for (const other of [{ hash: Buffer.alloc(32, 7) }, { sequence: tip.sequence + 1 }]) {
+    await full.views.commit('accounts', 12, { ...tip, ...other }, []);
+    await t.rejects(at(full).save('accounts', 12), /the views do not stand at the end of batch/);
+  }
+  t.equal(await at(full).batchOf('accounts', 12), 0);
 });
 
 t.test('a snapshot of which nothing is left but its name is none', async (t) => {
@@ -216,6 +235,7 @@ t.test('what the stream has not got is in no snapshot', async (t) => {
 t.test('a snapshot never replaces one that reaches further', async (t) => {
   const [slow, fast] = [temporaryLog(), temporaryLog()];
   t.teardown(() => Promise.all([slow.remove(), fast.remove()]));
+  const writers: PartitionLog[] = [];
   for (const machine of [slow, fast]) {
     const partition = machine.log.openPartition('accounts', 6, {
       epoch: 1,
@@ -228,6 +248,7 @@ t.test('a snapshot never replaces one that reaches further', async (t) => {
       await partition.drained();
     }
     await machine.views.commit('accounts', 6, partition.tip, []);
+    writers.push(partition);
   }
   // Stopped while it saves, and going on when another has the partition and has saved its own.
   let reached = 0;
@@ -238,6 +259,11 @@ t.test('a snapshot never replaces one that reaches further', async (t) => {
   t.equal(reached, 2);
   t.equal(await at(slow).batchOf('accounts', 6), 2);
   t.equal(await at(slow).save('accounts', 6), 2, 'nor does it begin to');
+  t.equal(await at(slow).batchOf('accounts', 6), 2);
+  writers[0]!.append('later');
+  await writers[0]!.drained();
+  const settled = async (): Promise<void> => {};
+  t.equal(await at(slow).save('accounts', 6, settled, () => true), 2, 'nor where its views lag');
   t.equal(await at(slow).batchOf('accounts', 6), 2);
 });
 
@@ -283,5 +309,8 @@ t.test('a store that somebody has removed is made anew', async (t) => {
   t.equal(await snapshots.save('accounts', 0), batch);
   const other = temporaryLog();
   t.teardown(() => other.remove());
+  // As of a restore that came to no end.
+  await other.views.commit('accounts', 0, null, [{ table: 'accounts', key: 'stray', value: '{}' }]);
   t.equal((await at(other).restore('accounts', 0))?.batch, batch);
+  t.strictSame([...other.views.rows('accounts', 0)], [...full.views.rows('accounts', 0)]);
 });
