@@ -10,7 +10,8 @@ import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
 import { areStreamsLost } from '../../src/nats/log/lost-streams.ts';
 import { StreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
-import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { Row } from '../../wal/types.ts';
 import { opened } from '../unit/domain/scenario.ts';
 import { temporaryLog } from './adapters.ts';
@@ -125,3 +126,52 @@ t.test('an empty machine does not begin with a snapshot of another log', async (
     t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
   }
 });
+
+t.test(
+  'a log that was left behind is let go only for a snapshot from which the stream goes on',
+  async (t) => {
+    const PLACE = { group: 'accounts', partition: 41 } as const;
+    const { host, storage, lines, stop } = startHost();
+    t.teardown(stop);
+    await host.acquire(PLACE.group, PLACE.partition, 1);
+    await host.release(PLACE.group, PLACE.partition);
+    const own = storage.log.tip(PLACE.group, PLACE.partition);
+    // Of owners since then, each of whom has but opened its epoch.
+    const tips = [own];
+    for (let epoch = 2; epoch <= 6; epoch++) {
+      const { batch, sequence, hash } = tips.at(-1)!;
+      const opening = encodeBatch({
+        ...PLACE,
+        batch: batch + 1,
+        epoch,
+        firstSequence: sequence + 1,
+        records: [],
+        recordsBytes: 0,
+        timeMs: own.timeMs,
+        previousHash: hash,
+      });
+      await publisher.publish(logSubject(PLACE.group, PLACE.partition), opening.bytes, {});
+      tips.push(tipAt(opening));
+    }
+    await nats.manager.streams.purge(logStream(PLACE.group, PLACE.partition), { seq: 5 });
+    const refusal = /begins with batch 5, .* ends with 1: .* must be put back from the archive/;
+    const format = { table: 'format', key: '', value: String(accountsGroup(DEFAULT_POLICY).viewsFormat) };
+    for (const tip of [null, ...tips.slice(2, 4)]) {
+      if (tip !== null) {
+        const machine = temporaryLog();
+        const { log, views } = machine;
+        await log.startAt(PLACE.group, PLACE.partition, tip);
+        await views.commit(PLACE.group, PLACE.partition, tip, [format]);
+        await new Snapshots({ link: nats, log, views, replicas: 1 }).save(PLACE.group, PLACE.partition);
+        await machine.remove();
+      }
+      if (tip?.batch === 4) break;
+      await t.rejects(host.prepare(PLACE.group, PLACE.partition), refusal);
+      t.strictSame(storage.log.tip(PLACE.group, PLACE.partition), own, 'what only it may have it keeps');
+    }
+    await host.prepare(PLACE.group, PLACE.partition);
+    t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, tips.at(-1)!.hash);
+    t.equal(storage.log.startOf(PLACE.group, PLACE.partition).batch, 4);
+    t.equal(lines.filter((line) => line.includes('the log was left behind')).length, 1);
+  },
+);
