@@ -78,18 +78,21 @@ t.test('of two who write over the same revision one succeeds, and knows it at on
   t.equal(await b.write('lease.platform.0', { ...by('b'), epoch: 2 }, 0), false);
 });
 
-/** A table of which a write is not answered before `answer`. */
+/** What it publishes is not answered before `answer`. */
+class LatePublisher extends StreamPublisher {
+  answer = (): void => {};
+
+  override async publish(...what: Parameters<StreamPublisher['publish']>): Promise<PublishResult> {
+    const result = await super.publish(...what);
+    await new Promise<void>((resolve) => (this.answer = resolve));
+    return result;
+  }
+}
+
 async function tableAnsweredLate(t: Test) {
-  let answer = (): void => {};
-  const late = new (class extends StreamPublisher {
-    override async publish(...what: Parameters<StreamPublisher['publish']>): Promise<PublishResult> {
-      const result = await super.publish(...what);
-      await new Promise<void>((resolve) => (answer = resolve));
-      return result;
-    }
-  })(nats);
+  const late = new LatePublisher(nats);
   t.teardown(() => late.close());
-  return { table: await newTable(t, late), answer: () => answer() };
+  return { table: await newTable(t, late), answer: () => late.answer() };
 }
 
 t.test('an acknowledgement that comes after newer news changes nothing', async (t) => {
@@ -197,18 +200,17 @@ t.test('where the disk of NATS has forgotten what it wrote last, it is written a
   const forgetful = await startNatsServers({ directory });
   const ledger = await link(forgetful.url, 'ledger');
   await ensureLeaseBucket(ledger.manager, 1);
-  const by = new StreamPublisher(ledger);
-  const [a, b] = [1, 2].map(() => new LeaseTable(ledger, by, (error) => t.fail(error.message))) as [
-    LeaseTable,
-    LeaseTable,
-  ];
+  const [by, late] = [new StreamPublisher(ledger), new LatePublisher(ledger)];
+  const [a, b, c] = [by, by, late].map(
+    (each) => new LeaseTable(ledger, each, (error) => t.fail(error.message)),
+  ) as [LeaseTable, LeaseTable, LeaseTable];
   t.teardown(async () => {
-    await Promise.all([a.close(), b.close()]);
-    by.close();
+    await Promise.all([a, b, c].map((table) => table.close()));
+    for (const each of [by, late]) each.close();
     await ledger.close();
     await forgetful.stop();
   });
-  await Promise.all([a.ready(), b.ready()]);
+  await Promise.all([a, b, c].map((table) => table.ready()));
   const renew = async (): Promise<boolean> =>
     (await a.write('node.a', LIVE, a.nodes.get('a')?.revision ?? 0)) === true;
   t.ok(await renew());
@@ -217,6 +219,8 @@ t.test('where the disk of NATS has forgotten what it wrote last, it is written a
   await forgetful.restart(0);
   for (let count = 0; count < 5; count++) await waitFor('it is renewed', 10_000, renew);
   await waitFor('the other hears of it', 10_000, () => (b.nodes.get('a')?.revision ?? 0) > 5);
+  const writing = c.write('node.c', LIVE, 0);
+  await waitFor('it is read', 10_000, () => c.nodes.has('c'));
 
   await forgetful.kill(0, 'SIGKILL');
   rmSync(stored, { recursive: true });
@@ -227,6 +231,11 @@ t.test('where the disk of NATS has forgotten what it wrote last, it is written a
   t.ok(revision < 5);
   await b.noteDropped();
   await waitFor('the other hears of it', 10_000, () => b.nodes.get('a')?.revision === revision);
+
+  await c.noteDropped();
+  late.answer();
+  await writing;
+  t.hasStrict(c.nodes.get('c'), { revision: 0, isSpoilt: true }, 'also what is answered only then');
 });
 
 function purge(key: string): Promise<unknown> {

@@ -162,7 +162,7 @@ export class LeaseTable implements Routes {
     revision: number,
   ): Promise<boolean | null> {
     const data = Buffer.from(JSON.stringify(value));
-    const created = this.#created;
+    const reader = this.#reader;
     const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
       lastSubjectSequence: revision === 0 ? (this.#removed.get(key) ?? 0) : revision,
     });
@@ -177,8 +177,8 @@ export class LeaseTable implements Routes {
       this.#noteSoon();
       return false;
     }
-    // Of a bucket that is no more.
-    if (created !== this.#created) return null;
+    // Of a bucket that is no more, or has forgotten it: its revision is nobody's, or will be another's.
+    if (reader !== this.#reader) return null;
     this.#apply(key, data, result.sequence);
     return true;
   }
