@@ -75,7 +75,6 @@ interface Product {
   /** Of the resource, e.g. "/collection/v1_0/requesttopay". */
   readonly path: string;
   readonly party: 'payer' | 'payee';
-  readonly credentials: MtnCredentials;
   readonly tokens: TokenCache;
   /** Of every call but the bearer token. */
   readonly headers: Readonly<Record<string, string>>;
@@ -186,7 +185,7 @@ export class MtnRail implements ProviderRail {
       'X-Target-Environment': targetEnvironment,
     };
     const tokens = new TokenCache(() => this.#mint(name, credentials), clock, answerMs);
-    return { name, path: `/${name}/v1_0/${resource}`, party, credentials, tokens, headers };
+    return { name, path: `/${name}/v1_0/${resource}`, party, tokens, headers };
   }
 
   async #mint(name: Product['name'], credentials: MtnCredentials): Promise<Minted | TokenFailure> {
@@ -197,7 +196,6 @@ export class MtnRail implements ProviderRail {
       headers: {
         Authorization: `Basic ${Buffer.from(`${apiUser}:${apiKey}`).toString('base64')}`,
         'Ocp-Apim-Subscription-Key': subscriptionKey,
-        'Content-Length': '0',
       },
       body: null,
     });
