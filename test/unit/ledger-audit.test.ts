@@ -12,8 +12,9 @@ import {
   settled as settledPayout,
 } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
-import { auditLedger } from '../../src/log-tools/ledger-audit.ts';
+import { auditedText, auditLedger, ledgerLines } from '../../src/log-tools/ledger-audit.ts';
 import type { Row } from '../../wal/types.ts';
 
 const AT = 1_772_357_400_000;
@@ -120,6 +121,46 @@ t.test('a row that cannot be read is told in words, without what stands in it', 
   const ofAnotherKind = 'the row cannot be read: a field of it is missing, or is of another kind';
   t.equal(told('null'), ofAnotherKind);
   t.equal(told(row.replace('"chg_1",0,', '"chg_1",8,')), ofAnotherKind, 'there are fewer types');
+});
+
+t.test('so is the row of an account, and the rest is added up', (t) => {
+  const damaged = { table: 'account', key: 'acc_0', value: '{' };
+  const another = { table: 'usage', key: 'acc_1', value: 'x' };
+  const row = { table: 'transaction', key: charge.id, value: encodeTransaction(charge) };
+  const audited = auditLedger([damaged, another, row]);
+  t.hasStrict(audited, { accounts: 1, transactions: 1, journals: 2, faultCount: 2 });
+  t.equal(auditedText([audited, audit({}, [charge, payout])]), '2 accounts, 3 transactions, 5 journals');
+  t.strictSame(ledgerLines([{ ...audited, group: 'accounts', partition: 3 }]), [
+    'accounts/3 acc_0: the row cannot be read: it is not JSON, from character 1 on',
+    'accounts/3 acc_1: transactions in UGX, but no balance in it',
+  ]);
+  t.end();
+});
+
+t.test('a journal whose debits are not its credits is told in words, too', (t) => {
+  const row = encodeTransaction(charge);
+  const from = row.lastIndexOf('49000');
+  const value = `${row.slice(0, from)}49001${row.slice(from + 5)}`;
+  t.strictSame(auditLedger([{ table: 'transaction', key: charge.id, value }]).faults, [
+    {
+      accountId: '',
+      transactionId: charge.id,
+      problem: 'the row cannot be read: debits equal credits in a journal',
+    },
+  ]);
+  t.end();
+});
+
+t.test('all faults are counted, and so many are told', (t) => {
+  const rows = Array.from({ length: LIMITS.logToolDifferencesShownMax + 1 }, (_, i) => ({
+    table: 'transaction',
+    key: `chg_${i}`,
+    value: '{',
+  }));
+  const { faults, faultCount } = auditLedger(rows);
+  t.equal(faultCount, rows.length);
+  t.equal(faults.length, LIMITS.logToolDifferencesShownMax);
+  t.end();
 });
 
 t.test('whichever bit of a row turns over, the rest is added up', async (t) => {
