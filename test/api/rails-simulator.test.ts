@@ -316,6 +316,17 @@ t.test('the page', async (t) => {
   t.equal((await call('POST', '/transactions/999999/approve')).status, 404);
 });
 
+t.test('what is no action of a payment is not done, whatever its name', async (t) => {
+  const { data } = (await call('GET', '/simulator/transactions?limit=1')).body;
+  const [{ number } = { number: 0 }] = data as { number: number }[];
+  const counts = async (): Promise<unknown> => (await call('GET', '/simulator/counts')).body;
+  const before = await counts();
+  for (const action of ['pay', 'toString', 'constructor']) {
+    t.equal((await call('POST', `/simulator/transactions/${number}/${action}`)).status, 409, action);
+  }
+  t.strictSame(await counts(), before, 'and nobody is called back');
+});
+
 t.test("another site's page presses no button, and uses no control", async (t) => {
   for (const path of ['/transactions/1/approve', '/simulator/transactions/1/approve', '/simulator/answers']) {
     t.equal((await call('POST', path, { Origin: 'https://evil.example' }, {})).status, 403, path);

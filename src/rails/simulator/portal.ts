@@ -192,7 +192,7 @@ export function actOn(network: Network, payment: Payment, action: string): boole
     reverse: () => network.reverse(payment),
     callback: () => payment.accepted,
   };
-  const done = acts[action]?.() ?? false;
+  const done = Object.hasOwn(acts, action) && acts[action]!();
   if (done) network.sendCallback(payment);
   return done;
 }
