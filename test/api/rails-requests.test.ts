@@ -97,7 +97,7 @@ t.test('MTN', async (t) => {
 
   for (const { type, name, resource, party, end } of products) {
     calls = [];
-    const charge = transactionOf({ type, amount: 1_050_000, note: 'Shoes, 2 pairs' });
+    const charge = transactionOf({ type, amount: 1_050_000, note: '(Shoes, 2 pairs!)' });
     await rail.submit(charge);
     await rail.enquire(charge);
     const [token, submit, enquiry] = calls as [Call, Call, Call];
@@ -315,4 +315,38 @@ t.test('Airtel', async (t) => {
     calls.map(({ line }) => line),
     ['GET /base/standard/v1/users/balance', 'GET /base/standard/v1/users/701234567'],
   );
+});
+
+t.test('a check that is granted no token says why, and asks for nothing with it', async (t) => {
+  answers = { token: { token: 'under another name' }, 'token/': {} };
+  const secrets = { subscriptionKey: 'k', apiUser: 'u', apiKey: 's' };
+  const mtn = new MtnRail({
+    ...COMMON,
+    id: 'mtn_ug',
+    currency: 'UGX',
+    targetEnvironment: 'mtnuganda',
+    collection: secrets,
+    disbursement: secrets,
+    callbackUrl: () => null,
+  });
+  const airtel = new AirtelRail({
+    ...COMMON,
+    id: 'airtel_ug',
+    currency: 'UGX',
+    clientId: 'client',
+    clientSecret: 'secret',
+    collectionApi: 'v2',
+    amountDecimals: 0,
+    disbursement: null,
+  });
+  t.teardown(() => Promise.all([mtn.close(), airtel.close()]));
+  const detail = 'token: HTTP 200 without access_token';
+  t.strictSame(await checksOf(mtn, '256772000001'), [
+    { what: 'collection token', ok: false, detail },
+    { what: 'disbursement token', ok: false, detail },
+  ]);
+  t.strictSame(await checksOf(airtel, '256701234567'), [
+    { what: 'token', ok: false, detail: 'token: HTTP 200' },
+  ]);
+  t.equal(calls.length, 3);
 });
