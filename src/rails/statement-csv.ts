@@ -15,7 +15,7 @@ const UTF_16: ReadonlyMap<string, string> = new Map([
   ['feff', 'utf-16be'],
 ]);
 
-/** Of a file: UTF-16, as Excel's "Unicode Text" is, where a byte order mark says so; else UTF-8. */
+/** Of a file, without a byte order mark: UTF-16, as Excel's "Unicode Text" is, where the mark says so; else UTF-8. */
 export function textOf(bytes: Buffer): string {
   const encoding = UTF_16.get(bytes.toString('hex', 0, 2)) ?? 'utf-8';
   return new TextDecoder(encoding).decode(bytes);
@@ -24,7 +24,7 @@ export function textOf(bytes: Buffer): string {
 /** One after the other, so that a statement of a million is not held as rows as well. Throws with the line at fault. */
 export function* readCsv(text: string): Generator<CsvRow, void> {
   let names: string[] | null = null;
-  for (const { line, cells } of splitRows(text.replace(/^\uFEFF/, ''))) {
+  for (const { line, cells } of splitRows(text)) {
     if (names === null) {
       names = cells.map((name) => name.trim().toLowerCase());
       continue;

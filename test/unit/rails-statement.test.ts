@@ -9,7 +9,7 @@ import { makeId } from '../../src/domain/id.ts';
 import { MemoryState } from '../../src/domain/memory-state.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
-import { readCsv } from '../../src/rails/statement-csv.ts';
+import { readCsv, textOf } from '../../src/rails/statement-csv.ts';
 import {
   compare,
   DEFAULT_COLUMNS,
@@ -20,10 +20,10 @@ import {
 } from '../../src/rails/statement.ts';
 import { charge, DAY, due, fundedMerchant, MINUTE, outcome, payout, withdrawal } from './domain/scenario.ts';
 
-t.test('CSV with quotes, line breaks, other separators and a byte order mark', async (t) => {
+t.test('CSV with quotes, line breaks and other separators', async (t) => {
   const cells = (text: string) => [...readCsv(text)].map(({ line, fields }) => [line, ...fields.values()]);
   t.strictSame(cells('A,b\n1,2\n'), [[2, '1', '2']]);
-  t.strictSame(cells('\uFEFFA;b\r\n"1;5";"say ""hi"""\r\n\r\n3;4'), [
+  t.strictSame(cells('A;b\r\n"1;5";"say ""hi"""\r\n\r\n3;4'), [
     [2, '1;5', 'say "hi"'],
     [4, '3', '4'],
   ]);
@@ -55,6 +55,25 @@ t.test('CSV with quotes, line breaks, other separators and a byte order mark', a
   t.throws(() => cells('a,b\n1,"2\n'), /line 2: a quote is not closed/);
   t.throws(() => cells(''), /empty/);
 });
+
+t.test(
+  'a file is UTF-8, or UTF-16 where its byte order mark says so; the mark is no part of a heading',
+  (t) => {
+    const text = '\uFEFFName\tb\nMűller\t2\n';
+    const utf16 = Buffer.from(text, 'utf16le');
+    for (const bytes of [Buffer.from(text), Buffer.from(text.slice(1)), utf16, Buffer.from(utf16).swap16()]) {
+      const [row] = readCsv(textOf(bytes));
+      t.strictSame(
+        [...row!.fields],
+        [
+          ['name', 'Műller'],
+          ['b', '2'],
+        ],
+      );
+    }
+    t.end();
+  },
+);
 
 t.test('a cell with a line break is told on one line, or it would look like another finding', async (t) => {
   const text = 'reference,amount\n"A1\r\nmissing  pyt_01",5\n';
