@@ -7,13 +7,15 @@ import type { Notice } from '../../actors/pollers/notice.ts';
 import { request } from '../../src/bus/bus.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
-import type { CollectInput } from '../../src/domain/account-command.ts';
+import type { CollectInput, PendingTransaction } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { LoopbackRail } from '../../src/rails/loopback.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { Storage } from '../../src/storage/storage.ts';
 import { DrivenClock } from '../unit/pollers-driven.ts';
+import { transactionOf } from './rails-setup.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 const APPROVE_AFTER_MS = 1_500;
@@ -361,3 +363,37 @@ t.test(
     await service.stop();
   },
 );
+
+t.test('loopback forgets the oldest of what is settled for good, and nothing that is not', async (t) => {
+  const clock = new DrivenClock(START);
+  const hinted: string[] = [];
+  const onHint = ({ transactionId }: { readonly transactionId: string }): void => {
+    hinted.push(transactionId);
+  };
+  const rail = new LoopbackRail({ id: 'loopback', approveAfterMs: APPROVE_AFTER_MS, clock, onHint });
+  t.teardown(() => rail.close());
+  const [delayed, reversed] = [transactionOf({ endsIn: 54 }), transactionOf({ endsIn: 70 })];
+  const many = Array.from({ length: LIMITS.loopbackRememberedMax + 1 }, () => transactionOf());
+  for (const one of [delayed, reversed, ...many]) rail.submit(one);
+  await clock.advance(APPROVE_AFTER_MS);
+  t.strictSame(
+    hinted,
+    [reversed, ...many].map(({ id }) => id),
+    'each once, in their order',
+  );
+  const said = (one: PendingTransaction) => rail.enquire(one).type;
+  t.strictSame([many[0]!, many[1]!, many.at(-1)!].map(said), ['not_found', 'succeeded', 'succeeded']);
+  t.strictSame([delayed, reversed].map(said), ['pending', 'succeeded']);
+  await clock.advance(30_000);
+  t.strictSame([delayed, reversed].map(said), ['succeeded', 'reversed']);
+  t.strictSame(many.slice(1, 4).map(said), ['not_found', 'not_found', 'succeeded'], 'two more have ended');
+  t.strictSame(hinted.slice(-2), [reversed.id, delayed.id]);
+});
+
+t.test('what has yet to be answered when loopback closes may have been sent', async (t) => {
+  const clock = new DrivenClock(START);
+  const rail = new LoopbackRail({ id: 'loopback', approveAfterMs: 1, clock, onHint: () => {} });
+  const answer = rail.submit(transactionOf({ endsIn: 69 }));
+  await rail.close();
+  t.strictSame(await answer, { type: 'unknown', reason: 'loopback is closed' });
+});

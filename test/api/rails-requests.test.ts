@@ -315,6 +315,22 @@ t.test('Airtel', async (t) => {
     calls.map(({ line }) => line),
     ['GET /base/standard/v1/users/balance', 'GET /base/standard/v1/users/701234567'],
   );
+
+  const users = { ...said, data: { is_barred: false } };
+  answers = { '/balance': { ...said, data: { balance: 7 } }, '/users/701234567': users };
+  t.strictSame(
+    (await checksOf(rail, '256701234567')).slice(1),
+    [
+      { what: 'balance', ok: true, detail: '7' },
+      { what: 'wallet holder', ok: true, detail: 'registered' },
+    ],
+    'where nothing is signed no key is asked for',
+  );
+  answers = { '/balance': said, '/encryption-keys': said };
+  const [, balance, key, ...none] = await checksOf(railOf('v2'), null);
+  t.match(balance, { what: 'balance', ok: false, detail: /^HTTP 200: / });
+  t.strictSame(key, { what: 'signing key', ok: false, detail: 'none, or not an RSA key: HTTP 200' });
+  t.strictSame(none, []);
 });
 
 t.test('a check that is granted no token says why, and asks for nothing with it', async (t) => {
