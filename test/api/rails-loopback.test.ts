@@ -374,7 +374,7 @@ t.test('loopback forgets the oldest of what is settled for good, and nothing tha
   t.teardown(() => rail.close());
   const [delayed, reversed] = [transactionOf({ endsIn: 54 }), transactionOf({ endsIn: 70 })];
   const many = Array.from({ length: LIMITS.loopbackRememberedMax + 1 }, () => transactionOf());
-  for (const one of [delayed, reversed, ...many]) rail.submit(one);
+  for (const one of [delayed, reversed, ...many]) void rail.submit(one);
   await clock.advance(APPROVE_AFTER_MS);
   t.strictSame(
     hinted,

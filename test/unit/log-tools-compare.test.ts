@@ -1,8 +1,11 @@
 // What the log gives and what the checkpoint has, row by row: whatever differs is told, wherever it lies, and no number in full.
 import t from 'tap';
+import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { compareRows } from '../../src/log-tools/compare.ts';
 import type { Row } from '../../wal/types.ts';
+import { charge, merchant } from './domain/scenario.ts';
 
 const row = (key: string, value: string | null = '1', table = 'account'): Row => ({ table, key, value });
 const never = (): boolean => false;
@@ -44,7 +47,9 @@ t.test('a row that one of them lacks is told, wherever it lies', (t) => {
       t.equal(of?.rows, all.filter((each) => each.table === table).length);
     }
   }
-  t.strictSame(keysOf(compareRows([], all, never)).length, all.length);
+  t.equal(keysOf(compareRows([], all, never)).length, all.length);
+  const oneKey = compareRows([row('a')], [row('a', '1', 'usage')], never);
+  t.strictSame(keysOf(oneKey), ['account/a', 'usage/a'], 'of one key, in two tables');
   t.end();
 });
 
@@ -90,6 +95,17 @@ t.test('only the fields that differ are told, by their paths, and numbers are ma
   t.strictSame(damaged.differences[0]?.fields, [
     { path: '', log: '["chg_1","25677****001",1772357400000', checkpoint: '["chg_1","25677****001"' },
   ]);
+  t.end();
+});
+
+t.test('those of a transaction, by their names', (t) => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  const of = (changes: Partial<Transaction>): Row[] => [
+    row(id, encodeTransaction({ ...scenario.transaction(id), ...changes }), 'transaction'),
+  ];
+  const { differences } = compareRows(of({}), of({ status: 'FAILED', released: true }), never);
+  t.strictSame(differences[0]?.fields.map(({ path }) => path).toSorted(), ['released', 'status']);
   t.end();
 });
 
