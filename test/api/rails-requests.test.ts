@@ -15,6 +15,7 @@ import { MtnRail } from '../../src/rails/mtn.ts';
 import type { CheckResult, ProviderRail } from '../../src/rails/provider-rail.ts';
 import { referenceOf, uuidReference } from '../../src/rails/reference.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
+import { DrivenClock } from '../unit/pollers-driven.ts';
 import { transactionOf } from './rails-setup.ts';
 
 interface Call {
@@ -332,6 +333,48 @@ t.test('Airtel', async (t) => {
   t.strictSame(key, { what: 'signing key', ok: false, detail: 'none, or not an RSA key: HTTP 200' });
   t.strictSame(none, []);
 });
+
+t.test(
+  'a key to sign with is asked for once by many, and again when it is over, or an hour old',
+  async (t) => {
+    const start = Date.parse('2026-07-01T12:00:00Z');
+    const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1_024 });
+    const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+    for (const [valid_upto, goodForMs] of [
+      ['2026-07-01T12:10:00Z', 600_000],
+      ['2026-07-02T12:00:00Z', 3_600_000],
+      ['2026-07-01T11:59:00Z', 3_600_000],
+      [undefined, 3_600_000],
+    ] as const) {
+      const clock = new DrivenClock(start);
+      const rail = new AirtelRail({
+        ...COMMON,
+        maxConcurrency: 3,
+        clock,
+        id: 'airtel_ug',
+        currency: 'UGX',
+        clientId: 'client',
+        clientSecret: 'secret',
+        collectionApi: 'v2',
+        amountDecimals: 0,
+        disbursement: null,
+      });
+      t.teardown(() => rail.close());
+      calls = [];
+      answers = { '/encryption-keys': { data: { key, valid_upto } } };
+      const fetched = (): number => calls.filter(({ line }) => line.endsWith('/encryption-keys')).length;
+      const submit = () => rail.submit(transactionOf({ network: 'AIRTEL' }));
+      await Promise.all([submit(), submit(), submit()]);
+      t.equal(fetched(), 1);
+      await clock.advance(goodForMs - 1, goodForMs);
+      await submit();
+      t.equal(fetched(), 1, `until its end, ${valid_upto}`);
+      await clock.advance(1);
+      await submit();
+      t.equal(fetched(), 2, `and not beyond, ${valid_upto}`);
+    }
+  },
+);
 
 t.test('a check that is granted no token says why, and asks for nothing with it', async (t) => {
   answers = { token: { token: 'under another name' }, 'token/': {} };
