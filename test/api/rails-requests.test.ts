@@ -221,7 +221,8 @@ t.test('Airtel', async (t) => {
       disbursement: {
         pin: '1234',
         padding: 'pkcs1',
-        publicKey: pinKeys.publicKey.export(der).toString('base64'),
+        // As PEM; the other has base64 alone.
+        publicKey: `\n${pinKeys.publicKey.export({ type: 'spki', format: 'pem' }).toString()}`,
       },
     });
     t.teardown(() => rail.close());
