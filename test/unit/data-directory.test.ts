@@ -1,11 +1,12 @@
 // One process at a time has a data directory, however many start at once over what a killed one left.
 
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import { openDataDirectory } from '../../src/data-directory/data-directory.ts';
+import { DiskSpace } from '../../src/data-directory/disk-space.ts';
 import { DataDirectoryError, readIdentity } from '../../src/data-directory/identity.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -103,6 +104,28 @@ t.test('on a disk that is short none is made, and one that is there is opened', 
   });
   t.notOk(existsSync(join(none, 'daftari.json')));
   await (await open(none)).release();
+});
+
+t.test('a disk is short below the reserve, and nearly full below half of it', (t) => {
+  const directory = temporaryDirectory(t);
+  const { bavail, bsize } = statfsSync(directory);
+  // Others write there meanwhile: far from both bounds.
+  for (const [ofReserve, isShort, isNearlyFull] of [
+    [Infinity, false, false],
+    [3, false, false],
+    [0.75, true, false],
+    [0.25, true, true],
+  ] as const) {
+    const said: (string | null)[] = [];
+    const reserveBytes = (bavail * bsize) / ofReserve;
+    const onChange = (shortage: string | null): number => said.push(shortage);
+    const space = new DiskSpace({ ...SPACE, directory, reserveBytes, onChange });
+    space.stop();
+    t.strictSame([space.isShort, space.isNearlyFull], [isShort, isNearlyFull], `${ofReserve} of it are free`);
+    t.strictSame(said, isShort ? [space.shortage] : [], 'and a start says so');
+    t.equal(space.shortage !== null, isShort);
+  }
+  t.end();
 });
 
 t.test('where it cannot be told whether it is in use, its user is told why', async (t) => {
