@@ -267,10 +267,20 @@ t.test('a partition that is let go of while its views are removed is not followe
 t.test('rows whose time is over go, all of them, and no others', async (t) => {
   const count = LIMITS.retentionRowsPerCommitMax * 2 + 10;
   const { open, lines, views } = await following(t, count);
-  const checkpointer = open();
+  let commits = 0;
+  const checkpointer = open(1, (...given) => {
+    commits++;
+    return views.commit(...given);
+  });
   await checkpointer.sweep('accounts', 0, count, noRest);
   await checkpointer.advance('accounts', 0, count, () => {});
   const position = views.position('accounts', 0);
+  commits = 0;
+  await checkpointer.sweep('accounts', 0, 1, noRest);
+  t.equal(commits, 0, 'nothing is written for none');
+  await checkpointer.sweep('accounts', 0, 2, noRest);
+  t.same(lines(), upTo(count, 2), 'nor does one stay for being alone');
+  t.equal(commits, 1);
   await checkpointer.sweep('accounts', 0, 6, noRest);
   t.same(lines(), upTo(count, 6));
   await checkpointer.sweep('accounts', 0, count - 4, noRest);
