@@ -56,8 +56,12 @@ t.test('nothing is acknowledged while the flush is held back', async (t) => {
   const first = open(0);
   const second = open(1);
   first.append('a');
+  t.equal(commit.flushingMs, 0, 'none is in flight');
+  const beganMs = performance.now();
   for (let n = 0; n < 20; n += 1) await turn();
   t.equal(flushes.length, 1);
+  const flushingMs = commit.flushingMs;
+  t.ok(flushingMs > 0 && flushingMs < performance.now() - beganMs, `${flushingMs} ms`);
   first.append('b');
   second.append('c');
   for (let n = 0; n < 20; n += 1) await turn();
@@ -72,6 +76,7 @@ t.test('nothing is acknowledged while the flush is held back', async (t) => {
   await Promise.all([first.drained(), second.drained()]);
   t.strictSame(acknowledged.sort(), ['a', 'b', 'c']);
   t.equal(commit.outstanding, 0);
+  t.equal(commit.flushingMs, 0);
 });
 
 t.test('a failed flush is told once, and nothing is acknowledged ever after', async (t) => {
@@ -82,9 +87,12 @@ t.test('a failed flush is told once, and nothing is acknowledged ever after', as
   first.append('a');
   await turn();
   second.append('b');
+  const opening = open(3, null, { epoch: 1 });
   flushes[0]?.fail(new Error('disk full'));
   await Promise.all([first.drained(), second.drained()]);
   await turn();
+  // Its epoch never opens: whoever closes it is not to wait for that.
+  await opening.drained();
   t.strictSame(failures, ['disk full']);
   t.strictSame(acknowledged, []);
   t.equal(flushes.length, 1, 'nothing more is written');
