@@ -5,6 +5,7 @@ import t from 'tap';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Batch } from '../../wal/types.ts';
+import { closeGate, openGate } from '../../wal/commit-gate.ts';
 import { fill, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 import { until } from '../until.ts';
@@ -58,6 +59,35 @@ t.test('nor is anything decided while the views lack so much of all partitions t
   storage.checkpoint();
   await until(() => partitions.every((each) => storage.partition('accounts', each)!.checkpointLag === 0));
   t.same(await openInAll(), ['done', 'done']);
+});
+
+t.test('a disk is at fault for as long as it does not answer while the process runs', async (t) => {
+  const storage = openStorage(temporaryDirectory(t));
+  const { timerTickMs, diskStallMs } = LIMITS;
+  t.teardown(async () => {
+    Object.assign(LIMITS, { diskStallMs });
+    await storage.close();
+  });
+  Object.assign(LIMITS, { diskStallMs: 2 * timerTickMs });
+  await serve(storage, 0);
+  // As while another process opens the file.
+  await closeGate('log');
+  const reply = send(storage, 0, OPEN_ACCOUNT);
+  storage.tick();
+  await until(() => storage.log.flushingMs > 5 * timerTickMs);
+  t.equal(storage.flushingMs, 0, 'stopped all that time, it cannot tell');
+  storage.tick();
+  t.equal(storage.flushingMs, timerTickMs);
+  t.equal(storage.stall, null);
+  storage.tick();
+  t.equal(storage.flushingMs, 2 * timerTickMs);
+  t.match(storage.stall, /^the disk of \S+ has not answered for 0 s$/);
+  for (let n = 0; n < 1_000; n++) storage.tick();
+  t.ok(storage.flushingMs < 1_000 * timerTickMs, 'nor for longer than that');
+  openGate('log');
+  t.equal((await reply).type, 'done');
+  t.equal(storage.flushingMs, 0);
+  t.equal(storage.stall, null);
 });
 
 t.test('a batch holds no more than the bounds of the service say', async (t) => {
