@@ -381,6 +381,17 @@ const damages: [string, Damage, number, number, number, RegExp][] = [
   ['a batch cut short', async (db) => db.put(key(4), bytesAt(db, 4).subarray(0, -9)), 4, 7, 1, /CRC32C/],
   ['a batch emptied', async (db) => db.put(key(4), Buffer.alloc(3)), 4, 7, 1, /too few/],
   ['a batch removed', async (db) => db.remove(key(4)), 4, 7, 1, /missing/],
+  [
+    'a batch removed, and the one behind it damaged',
+    async (db) => {
+      await db.remove(key(3));
+      await flip(100)(db);
+    },
+    3,
+    4,
+    2,
+    /missing/,
+  ],
   ['the first batch removed', async (db) => db.remove(key(1)), 1, 1, 1, /missing/],
   ['the first batch of another history', forged, 1, 1, 2, /hash chain/],
   [
