@@ -80,6 +80,14 @@ t.test('views of batches that were cut off the log are made anew, others stay', 
   t.equal(await storage.dropStrayViews('accounts', PARTITION), false);
   t.strictSame(storage.views.position('accounts', PARTITION)?.hash, before.hash);
 
+  // Before a cut: they go when it takes what they were made from, and stay when it does not.
+  t.equal(await storage.dropViewsAfter('accounts', PARTITION, before.batch), false);
+  t.strictSame(storage.views.position('accounts', PARTITION)?.hash, before.hash);
+  t.equal(await storage.dropViewsAfter('accounts', PARTITION, before.batch - 1), true);
+  t.equal(storage.views.position('accounts', PARTITION), null);
+  t.equal(await storage.dropViewsAfter('accounts', PARTITION, 0), false, 'none are left');
+  await storage.catchUpViews('accounts', PARTITION);
+
   // As with a replaced writer's last batch: the stream has another one in its place.
   const last = storage.log.batch('accounts', PARTITION, before.batch);
   const { hash: previousHash } = storage.log.batch('accounts', PARTITION, before.batch - 1);
