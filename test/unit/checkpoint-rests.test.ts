@@ -61,6 +61,12 @@ t.test('a round has its time, and works on without a rest when that is over', as
   rests.beginRound();
   work(worked);
   t.ok(stood.at(-1)! > 0, 'the next has its own');
+
+  const late = resting();
+  late.rests.beginRound();
+  late.rests.begin();
+  late.work(0.75 * checkpointRoundMs);
+  t.strictSame(late.stood, [0.25 * checkpointRoundMs], 'a rest ends with it');
 });
 
 t.test('where somebody waits for it, it does not rest', async (t) => {
