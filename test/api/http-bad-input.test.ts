@@ -365,6 +365,11 @@ t.test('of several faults the earliest in the order of checks is told', async (t
     'idempotency_key_required',
     null,
   );
+  t.equal(
+    front.bus.sent.at(-1)?.idempotencyKey,
+    null,
+    'none: the account refuses it before it counts against a rate',
+  );
   refused(t, await front.post('/v1/charges', bad), 'invalid_json', null);
   refused(t, await front.get('/v1/charges?x=1', { Authorization: null }), 'authentication_required', null);
 });
