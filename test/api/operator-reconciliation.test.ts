@@ -133,6 +133,12 @@ t.test(
       status: 400,
       body: { error: { code: 'invalid_cursor', param: 'starting_after' } },
     });
+    for (const open of ['1', 'TRUE', '']) {
+      t.hasStrict(await operator.call('GET', `/reconciliation?open=${open}`), {
+        status: 400,
+        body: { error: { code: 'validation_failed', param: 'open' } },
+      });
+    }
   },
 );
 
