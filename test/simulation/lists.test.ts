@@ -324,5 +324,8 @@ void t.test('a page reads no more of large metadata than it may, and goes on beh
     const bounds = { limit: 100, charactersMax: 1, skippedMax: 0 };
     const { transactions, nextCursor } = listPage(memory, views, ACCOUNT, filter, null, bounds);
     t.same([transactions.map(({ id }) => id), nextCursor], [[ids[0]], ids[0]], 'it has one, however long');
+    const few = { limit: 100, charactersMax: Infinity, skippedMax: 2 };
+    const none = listPage(memory, views, ACCOUNT, { ...filter, type: 'PAYOUT' }, null, few);
+    t.same([none.transactions, none.nextCursor], [[], ids[2]], 'it skips so many, and ends at the next');
   }
 });
