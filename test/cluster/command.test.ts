@@ -98,7 +98,8 @@ t.test('by its commands', async (t) => {
   rmSync(data);
   renameSync(`${data}.kept`, data);
   t.match(await say('drain', 'poller2'), /poller2 has handed over and ended/);
-  // Two at once, while nobody looks.
+  // Two at once, while nobody looks. Neither takes up what another has begun to write.
+  for (const begun of ['start.new', 'start-ledger2.new']) mkdirSync(join(directory, begun));
   running.kill('SIGSTOP');
   const both = ['ledger2', 'poller2'];
   const starting = Promise.all(both.map((name) => say('start', name)));
