@@ -1,12 +1,13 @@
 // What is asked of a node of the running cluster from another terminal: to hand over and end, and to start again.
 
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { directory, oldStartFile, readCluster, startFileOf } from './cluster-file.ts';
 import type { ClusterFile, ClusterNode } from './cluster-file.ts';
 import { printMap } from './cluster-map.ts';
 import { lastWords, STOP_MS_MAX, untilReady } from './cluster-processes.ts';
 import { waitFor, waitForValue } from './wait-for.ts';
+import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 import { aliveIn } from '../wal/process-mark.ts';
 
 /** How long a node may take to be noted as ended once it has. */
@@ -52,8 +53,10 @@ export async function startAgain(cluster: ClusterFile, name: string | undefined)
 
 /** Resolves with it as whoever runs the cluster has started it. */
 async function wanted({ name, mark }: ClusterNode): Promise<ClusterNode> {
-  ask(startFileOf(name), '');
-  ask(oldStartFile, name);
+  // Of two that ask at once each has one of its own.
+  const draft = `${oldStartFile}.${process.pid}`;
+  writeWholeFile(startFileOf(name), '', draft);
+  writeWholeFile(oldStartFile, name, draft);
   try {
     return await waitForValue(`${name} runs`, 30_000, () =>
       readCluster()?.nodes.find((each) => each.name === name && each.mark !== mark),
@@ -62,13 +65,6 @@ async function wanted({ name, mark }: ClusterNode): Promise<ClusterNode> {
     rmSync(startFileOf(name), { force: true });
     rmSync(oldStartFile, { force: true });
   }
-}
-
-/** Of two that ask at once each has a draft of its own: one that both wrote was gone when the second would have given it its name. */
-function ask(file: string, text: string): void {
-  const draft = `${file}.${process.pid}`;
-  writeFileSync(draft, text, { mode: 0o600 });
-  renameSync(draft, file);
 }
 
 /** Of a process that has ended: as who started it saw it. */

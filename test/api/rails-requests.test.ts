@@ -55,6 +55,15 @@ const COMMON = {
   clock: systemClock,
 } as const;
 
+const AIRTEL = {
+  ...COMMON,
+  id: 'airtel_ug',
+  currency: 'UGX',
+  clientId: 'client',
+  clientSecret: 'secret',
+  amountDecimals: 0,
+} as const;
+
 /** Without those of every HTTP request. */
 function own({ headers }: Call): object {
   const { host, connection, 'accept-encoding': coding, 'user-agent': agent, ...rest } = headers;
@@ -211,13 +220,8 @@ t.test('Airtel', async (t) => {
   const der = { type: 'spki', format: 'der' } as const;
   const railOf = (collectionApi: 'v1' | 'v2') => {
     const rail = new AirtelRail({
-      ...COMMON,
-      id: 'airtel_ug',
-      currency: 'UGX',
-      clientId: 'client',
-      clientSecret: 'secret',
+      ...AIRTEL,
       collectionApi,
-      amountDecimals: 0,
       disbursement: {
         pin: '1234',
         padding: 'pkcs1',
@@ -349,15 +353,10 @@ t.test(
     ] as const) {
       const clock = new DrivenClock(start);
       const rail = new AirtelRail({
-        ...COMMON,
+        ...AIRTEL,
         maxConcurrency: 3,
         clock,
-        id: 'airtel_ug',
-        currency: 'UGX',
-        clientId: 'client',
-        clientSecret: 'secret',
         collectionApi: 'v2',
-        amountDecimals: 0,
         disbursement: null,
       });
       t.teardown(() => rail.close());
@@ -389,16 +388,7 @@ t.test('a check that is granted no token says why, and asks for nothing with it'
     disbursement: secrets,
     callbackUrl: () => null,
   });
-  const airtel = new AirtelRail({
-    ...COMMON,
-    id: 'airtel_ug',
-    currency: 'UGX',
-    clientId: 'client',
-    clientSecret: 'secret',
-    collectionApi: 'v2',
-    amountDecimals: 0,
-    disbursement: null,
-  });
+  const airtel = new AirtelRail({ ...AIRTEL, collectionApi: 'v2', disbursement: null });
   t.teardown(() => Promise.all([mtn.close(), airtel.close()]));
   const detail = 'token: HTTP 200 without access_token';
   t.strictSame(await checksOf(mtn, '256772000001'), [

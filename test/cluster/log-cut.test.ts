@@ -1,6 +1,6 @@
 // A machine that was killed between its own disk and the stream, back before another has taken its partition over: what it wrote
 // and the stream never accepted is cut off, while the stream goes on. And what a follower has done when it says so.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
@@ -34,14 +34,21 @@ async function follow(partition: number): Promise<void> {
   await temporary.remove();
 }
 
-t.test('nothing goes with it that the stream has accepted meanwhile', async (t) => {
+/** A log of which the stream has accepted the first batch, and never the second. */
+async function logWithNever(t: Test) {
   const partition = await newPartition();
   const temporary = temporaryLog();
+  t.teardown(() => temporary.remove());
   const { log } = temporary;
   const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
   const never = batchAfter(tipAt(accepted), partition, 1, 'never accepted');
   await publish(accepted);
   await log.appendForeign('accounts', partition, [accepted.bytes, never.bytes]);
+  return { partition, log, accepted };
+}
+
+t.test('nothing goes with it that the stream has accepted meanwhile', async (t) => {
+  const { partition, log, accepted } = await logWithNever(t);
 
   // The first cut takes long.
   const [cutting, cut] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -52,10 +59,7 @@ t.test('nothing goes with it that the stream has accepted meanwhile', async (t) 
     if (cuts === 1) await cut.promise;
   };
   const follower = new LogFollower({ link: nats, log, group: 'accounts', partition, beforeCut });
-  t.teardown(async () => {
-    await follower.close();
-    await temporary.remove();
-  });
+  t.teardown(() => follower.close());
   const reached = follower.reachEnd();
   await cutting.promise;
   let tip = tipAt(accepted);
@@ -102,14 +106,7 @@ t.test('nor more than a writer may leave: beyond that a person decides', async (
 });
 
 t.test('nor is anything cut, or waited for, when its follower has been closed', async (t) => {
-  const partition = await newPartition();
-  const temporary = temporaryLog();
-  t.teardown(() => temporary.remove());
-  const { log } = temporary;
-  const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
-  const never = batchAfter(tipAt(accepted), partition, 1, 'never accepted');
-  await publish(accepted);
-  await log.appendForeign('accounts', partition, [accepted.bytes, never.bytes]);
+  const { partition, log, accepted } = await logWithNever(t);
   const [cutting, cut] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const beforeCut = (): Promise<void> => {
     cutting.resolve();
