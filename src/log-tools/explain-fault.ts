@@ -7,8 +7,9 @@ import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
-import { headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
+import { decodeBatch, headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
+import type { Batch } from '../../wal/types.ts';
 
 /** Of a log that is damaged, and of views that are not the log's. */
 export const NEXT_OF_DAMAGE = 'Next: day 4 of deploy/README.md.';
@@ -32,7 +33,7 @@ export function explainFault(data: Data, fault: Fault): Explanation {
   if (stored === undefined || said === null) return missing(data, fault);
   const { syndrome } = said;
   if (syndrome === 0) return outOfPlace(group, said);
-  if (Number.isInteger(Math.log2(syndrome))) {
+  if (isOfStoredCrc(syndrome)) {
     return {
       ...nothingKnown,
       explanation: 'one bit of its stored CRC turned over; its records are as they were',
@@ -40,6 +41,11 @@ export function explainFault(data: Data, fault: Fault): Explanation {
   }
   const position = turnedBit(syndrome, said.coveredBytes * 8);
   return position === null ? manyBits(group, said) : oneBit(group, stored, position);
+}
+
+/** One bit of the sum that is stored, and none of what it is of, has turned over. */
+function isOfStoredCrc(syndrome: number): boolean {
+  return Number.isInteger(Math.log2(syndrome));
 }
 
 /** undefined: it is not there, or its page of the file cannot be read. */
@@ -61,8 +67,7 @@ const nothingKnown: Explanation = {
 
 function oneBit(group: string, stored: Buffer, position: number): Explanation {
   const byte = Math.floor(position / 8);
-  const mended = Buffer.from(stored);
-  mended.writeUInt8(mended.readUInt8(byte) ^ (1 << (position % 8)), byte);
+  const mended = turnedBack(stored, position);
   const where = `one bit turned over: bit ${position % 8} of byte ${byte}`;
   if (byte < headerBytes) {
     return { ...nothingKnown, explanation: `${where}, in its header; its records are as they were` };
@@ -80,6 +85,13 @@ function oneBit(group: string, stored: Buffer, position: number): Explanation {
   };
 }
 
+function turnedBack(stored: Buffer, position: number): Buffer {
+  const byte = Math.floor(position / 8);
+  const mended = Buffer.from(stored);
+  mended.writeUInt8(mended.readUInt8(byte) ^ (1 << (position % 8)), byte);
+  return mended;
+}
+
 /** The header itself may be wrong: its first sequence is not believed. */
 function manyBits(group: string, { records }: UnprovenBatch): Explanation {
   const explanation = 'more than one bit changed; these transactions can still be read in it';
@@ -87,8 +99,10 @@ function manyBits(group: string, { records }: UnprovenBatch): Explanation {
 }
 
 function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBatch): Explanation {
+  const whole = `the bytes are whole: they say they are batch ${batch}`;
+  if (records.length === 0) return { ...nothingKnown, explanation: `${whole}, without a record` };
   return {
-    explanation: `the bytes are whole: they say they are batch ${batch} from sequence ${firstSequence}`,
+    explanation: `${whole} from sequence ${firstSequence}`,
     firstSequence,
     lastSequence: firstSequence + records.length - 1,
     transactions: transactionsIn(group, records),
@@ -97,10 +111,16 @@ function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBa
 
 /** The checkpoint knows what was last changed by a record that is lost. */
 function missing(data: Data, fault: Fault): Explanation {
-  const { group, partition, batch, sequence } = fault;
+  const { group, partition, batch } = fault;
   const { views } = data;
-  const next = nextStored(data, fault, batch);
+  const before = wholeAt(data, fault, batch - 1);
+  // Behind one that is damaged, the fault has the earliest that it may be.
+  const sequence = before === null ? fault.sequence : before.firstSequence + before.records.length;
+  const next = nextWhole(data, fault, batch);
   const lastSequence = next === null ? Number.MAX_SAFE_INTEGER : next.firstSequence - 1;
+  if (lastSequence < sequence) {
+    return { ...nothingKnown, explanation: 'lost: no record, it had opened an epoch' };
+  }
   const transactions: string[] = [];
   if (views !== null && group === 'accounts') {
     for (const { table, value } of views.rows(group, partition)) {
@@ -122,15 +142,36 @@ function missing(data: Data, fault: Fault): Explanation {
   };
 }
 
-/** The first after `batch` that is there; null: none is, or where the log ends cannot be read. */
-function nextStored(data: Data, fault: Fault, batch: number): UnprovenBatch | null {
+/** The first after `batch` that is whole; null: none is, or where the log ends cannot be read. */
+function nextWhole(data: Data, fault: Fault, batch: number): Batch | null {
   const last = lastBatchOf(data, fault);
   for (let number = batch + 1; number <= last; number += 1) {
-    const stored = storedOf(data, fault, number);
-    const said = stored === undefined ? null : unprovenIn(stored);
+    const said = wholeAt(data, fault, number);
     if (said !== null) return said;
   }
   return null;
+}
+
+/** The batch of that number as it was written; null: it is not there, or more of it than one bit has changed. */
+function wholeAt(data: Data, fault: Fault, batch: number): Batch | null {
+  const { group, partition } = fault;
+  const stored = batch === 0 ? undefined : storedOf(data, fault, batch);
+  const said = stored === undefined ? null : unprovenIn(stored);
+  if (stored === undefined || said === null) return null;
+  try {
+    return decodeBatch(mendedOf(stored, said), { group, partition, batch });
+  } catch (error) {
+    if (error instanceof LogCorruption) return null;
+    throw error;
+  }
+}
+
+/** With the one bit that has turned over turned back; as it is where there is no such bit. */
+function mendedOf(stored: Buffer, { syndrome, coveredBytes }: UnprovenBatch): Buffer {
+  if (syndrome === 0) return stored;
+  const ofCrc = isOfStoredCrc(syndrome) ? coveredBytes * 8 + Math.log2(syndrome) : null;
+  const position = ofCrc ?? turnedBit(syndrome, coveredBytes * 8);
+  return position === null ? stored : turnedBack(stored, position);
 }
 
 function lastBatchOf({ log }: Data, { group, partition }: Fault): number {
