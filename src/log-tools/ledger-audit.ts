@@ -14,6 +14,7 @@ import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
 import { journalsProblem } from './due-journals.ts';
 
 export interface LedgerFault {
+  /** Empty: it is not known. */
   readonly accountId: string;
   readonly transactionId: string | null;
   readonly problem: string;
@@ -43,10 +44,10 @@ interface Sums {
 
 export function ledgerLines(audits: readonly (LedgerAudit & PartitionName)[]): string[] {
   return audits.flatMap((audit) =>
-    audit.faults.map(
-      ({ accountId, transactionId, problem }) =>
-        `${nameOf(audit)} ${accountId}${transactionId === null ? '' : ` ${transactionId}`}: ${problem}`,
-    ),
+    audit.faults.map(({ accountId, transactionId, problem }) => {
+      const names = [nameOf(audit), accountId, transactionId ?? ''].filter((name) => name !== '');
+      return `${names.join(' ')}: ${problem}`;
+    }),
   );
 }
 

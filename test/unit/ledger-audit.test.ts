@@ -345,6 +345,17 @@ for (const [what, stated, transactions, problems] of cases) {
   });
 }
 
+t.test('a line names what is known of whose money it is', async (t) => {
+  const damaged = { table: 'transaction', key: 'chg_1', value: '{' };
+  const lines = [auditLedger([damaged]), audit({}, [inKes, payout])].map((audited) =>
+    ledgerLines([{ ...audited, group: 'accounts', partition: 3 }]),
+  );
+  t.strictSame(lines, [
+    ['accounts/3 chg_1: the row cannot be read: it is not JSON, from character 1 on'],
+    ['accounts/3 acc_1 chg_1: CHARGE_SETTLED is in KES'],
+  ]);
+});
+
 t.test('rows under keys of others are told, and add nothing', async (t) => {
   const row = { table: 'transaction', key: 'chg_2', value: encodeTransaction(charge) };
   const { faults, journals } = auditLedger([row]);
