@@ -79,7 +79,8 @@ async function story(data: Data, id: string, input: ToolInput): Promise<ToolResu
     return { sound: false, report: { transactionId: id, found: false }, lines };
   }
   const chapters = told.chapters.map((chapter) => ({ ...chapter, at: timeText(chapter.at) }));
-  return { sound: true, report: { found: true, ...told, chapters }, lines: storyLines(told) };
+  const sound = told.faults.length === 0;
+  return { sound, report: { found: true, ...told, chapters }, lines: storyLines(told) };
 }
 
 async function showAccount(data: Data, accountId: string, input: ToolInput): Promise<ToolResult> {

@@ -2,6 +2,8 @@
 
 import type { AttemptRecorded } from '../../actors/webhooks/record.ts';
 import { formatTime } from '../domain/time.ts';
+import { faultLine } from '../../wal/tools/verify.ts';
+import { NEXT_OF_DAMAGE } from './explain-fault.ts';
 import type { Chapter, Story } from './story.ts';
 
 interface Shown {
@@ -18,6 +20,10 @@ export function storyLines(story: Story): string[] {
     `approval ${of('approval_status')}, fee booked ${of('fee')}, net ${of('net')}`,
     '',
     ...story.chapters.flatMap(chapterLines),
+    ...story.faults.map(
+      (fault) => `NOT SOUND: ${faultLine(fault)}; nothing that is behind it is in this story`,
+    ),
+    ...(story.faults.length === 0 ? [] : [NEXT_OF_DAMAGE]),
   ];
 }
 

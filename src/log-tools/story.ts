@@ -20,6 +20,7 @@ import { batchToReadFrom } from './places.ts';
 import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
 import { BATCHES_A_BREATH, breathe } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
+import { type Fault, orFault } from '../../wal/tools/verify.ts';
 import type { Batch, PartitionName } from '../../wal/types.ts';
 
 /** An operator's change is decided so long after it was begun, ms, at the latest. Clocks of two nodes differ by less. */
@@ -46,6 +47,8 @@ export interface Story {
   readonly chapters: readonly Chapter[];
   /** GET /v1/transactions/:id, as its records make it. */
   readonly detail: object;
+  /** Of its logs: of each, what is behind its fault is not told. */
+  readonly faults: readonly Fault[];
 }
 
 /** Null: no log has it. */
@@ -53,24 +56,33 @@ export async function storyOf(data: Data, transactionId: string, progress: Progr
   const createdAtMs = timeOf(transactionId);
   const partition = partitionWith(data, transactionId, createdAtMs);
   if (partition === null) return null;
-  const places = [
-    { group: 'accounts', partition },
-    { group: 'webhooks', partition },
-    { group: 'platform', partition: 0 },
-  ].filter((name) => data.log.lastBatchNumber(name.group, name.partition) > 0);
   // What an operator asked for is written before it is done.
   const from = (name: PartitionName): number =>
     batchToReadFrom(data.log, name, createdAtMs - (name.group === 'platform' ? AROUND_MS : 0));
-  progress.start(
-    'inspect',
-    places.reduce((sum, name) => {
-      return sum + Math.max(0, data.log.lastBatchNumber(name.group, name.partition) + 1 - from(name));
-    }, 0),
-  );
+  const faults: Fault[] = [];
+  const places: PartitionName[] = [];
+  let batches = 0;
+  for (const name of [
+    { group: 'accounts', partition },
+    { group: 'webhooks', partition },
+    { group: 'platform', partition: 0 },
+  ]) {
+    const count = await orFault(() => {
+      const last = data.log.lastBatchNumber(name.group, name.partition);
+      return last === 0 ? 0 : Math.max(0, last + 1 - from(name));
+    });
+    if (typeof count !== 'number') faults.push(count);
+    else if (count > 0) places.push(name);
+    batches += typeof count === 'number' ? count : 0;
+  }
+  progress.start('inspect', batches);
   const follower = new Follower(transactionId);
-  // Each is found when it is read: its log may have been cut off since, and be shorter.
-  for (const name of places) await follow(data, name, from(name), follower, progress);
-  return follower.story(partition);
+  for (const name of places) {
+    // Found when it is read: its log may have been cut off since, and be shorter.
+    const fault = await orFault(() => follow(data, name, from(name), follower, progress));
+    if (fault !== null) faults.push(fault);
+  }
+  return follower.story(partition, faults);
 }
 
 /** The partition whose log creates it: its id says when, so few batches are looked at. */
@@ -112,7 +124,7 @@ async function follow(
   from: number,
   follower: Follower,
   progress: Progress,
-): Promise<void> {
+): Promise<null> {
   let batches = 0;
   for (const batch of log.read(group, partition, { afterBatch: from - 1 })) {
     batch.records.forEach((line, index) => {
@@ -122,6 +134,7 @@ async function follow(
     batches += 1;
     if (batches % BATCHES_A_BREATH === 0) await breathe();
   }
+  return null;
 }
 
 class Follower {
@@ -161,13 +174,13 @@ class Follower {
     }
   }
 
-  story(partition: number): Story | null {
+  story(partition: number, faults: readonly Fault[]): Story | null {
     const transaction = this.#state.transaction(this.#id);
     if (transaction === undefined) return null;
     for (const { record, tell } of this.#begun.values()) if (this.#isOfIt(record, null)) tell();
     const chapters = this.#chapters.sort((a, b) => a.at - b.at);
     const detail = JSON.parse(renderDetail(transaction)) as object;
-    return { transactionId: this.#id, accountId: this.#accountId, partition, chapters, detail };
+    return { transactionId: this.#id, accountId: this.#accountId, partition, chapters, detail, faults };
   }
 
   #hearAccount(batch: Batch, sequence: number, record: AccountRecord): void {

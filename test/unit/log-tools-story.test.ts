@@ -7,6 +7,7 @@ import { makeId } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { storyLines } from '../../src/log-tools/story-text.ts';
 import type { Story } from '../../src/log-tools/story.ts';
+import { openLogDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ACCOUNT, APP, body, charge, merchant, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
@@ -19,7 +20,7 @@ t.test('texts of more than a word are quoted, on one line', async (t) => {
   const status = { status: 'FAILED', at: 1, source: 'PROVIDER', providerStatus: null, message: FORGED };
   const place = { group: 'accounts', partition: 1, batch: 1, sequence: 1, at: 1 };
   const chapter = { ...place, events: [event], statuses: [status], journals: [] };
-  const told = { transactionId: 'chg_1', accountId: 'acc_1', partition: 1, chapters: [chapter] };
+  const told = { transactionId: 'chg_1', accountId: 'acc_1', partition: 1, chapters: [chapter], faults: [] };
   const lines = storyLines({ ...told, detail: { transaction: {} } } as unknown as Story);
   t.strictSame(
     lines.filter((line) => line.includes('\n')),
@@ -106,8 +107,37 @@ t.test('what operators asked for that made it, or sent its webhooks again, is in
     await partition.drained();
   }
   await log.close();
-  const { out } = await runTool(logTools, 'inspect', '--transaction', made.id, '--data', directory, '--json');
-  const { chapters } = JSON.parse(out) as Story;
+  const inspect = (...args: string[]) =>
+    runTool(logTools, 'inspect', '--transaction', made.id, '--data', directory, ...args);
+  const { status, out } = await inspect('--json');
+  t.equal(status, 0);
+  const { chapters, ...whole } = JSON.parse(out) as Story;
   const told = chapters.filter(({ group }) => group === 'platform').flatMap(({ events }) => events);
   t.strictSame(told, [audits[0]![0], audits[3]![0], audits[0]![1], audits[4]![0], audits[4]![1]]);
+
+  // Damage of one of its logs keeps nothing of the others from who looks for it.
+  for (const [group, others] of [
+    ['webhooks', ['accounts']],
+    ['platform', ['accounts', 'webhooks']],
+  ] as const) {
+    const database = openLogDatabase({ directory });
+    const key: [string, number, number] = [group, 0, 2];
+    const sound = Buffer.from(database.getBinary(key)!);
+    const damaged = Buffer.from(sound);
+    damaged.writeUInt8(damaged.readUInt8(70) ^ 1, 70);
+    await database.put(key, damaged);
+    const shown = await inspect('--json');
+    const fault = { group, partition: 0, batch: 2, problem: /CRC32C/ };
+    t.match({ ...shown, ...JSON.parse(shown.out) }, { status: 1, ...whole, faults: [fault] });
+    const ofOthers = (story: Pick<Story, 'chapters'>) =>
+      story.chapters.filter((chapter) => others.some((other) => other === chapter.group));
+    t.ok(ofOthers({ chapters }).length >= others.length);
+    t.strictSame(ofOthers(JSON.parse(shown.out)), ofOthers({ chapters }), group);
+    t.match(
+      (await inspect()).out,
+      new RegExp(`\\nNOT SOUND: ${group}/0 batch 2 .*\\nNext: day 4 of deploy/README\\.md\\.\\n$`),
+    );
+    await database.put(key, sound);
+    await database.close();
+  }
 });
