@@ -121,6 +121,9 @@ t.test('a row that cannot be read is told in words, without what stands in it', 
   const ofAnotherKind = 'the row cannot be read: a field of it is missing, or is of another kind';
   t.equal(told('null'), ofAnotherKind);
   t.equal(told(row.replace('"chg_1",0,', '"chg_1",8,')), ofAnotherKind, 'there are fewer types');
+  for (const field of ['amount', 'fee']) {
+    t.equal(told(encodeTransaction({ ...charge, [field]: 0.5 })), ofAnotherKind, `${field}: no amount`);
+  }
 });
 
 t.test('so is the row of an account, and the rest is added up', (t) => {
