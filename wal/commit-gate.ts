@@ -15,12 +15,12 @@ export type GatedFile = 'log' | 'views';
 /** The threads of a process are given it as they begin. */
 const name = 'daftari: commits and openings';
 const places = {
-  log: { openings: 0, commits: 1 },
-  views: { openings: 2, commits: 3 },
+  log: { openings: 0, commits: 1, waiting: 2 },
+  views: { openings: 3, commits: 4, waiting: 5 },
 } as const;
 const lookMs = 1;
 
-const shared = (getEnvironmentData(name) as SharedArrayBuffer | undefined) ?? new SharedArrayBuffer(16);
+const shared = (getEnvironmentData(name) as SharedArrayBuffer | undefined) ?? new SharedArrayBuffer(24);
 setEnvironmentData(name, shared);
 const counts = new Int32Array(shared);
 
@@ -34,7 +34,10 @@ export function throughGate<T>(file: GatedFile, commit: () => Promise<T>): Promi
 }
 
 async function later<T>(file: GatedFile, commit: () => Promise<T>): Promise<T> {
+  const { waiting } = places[file];
+  Atomics.add(counts, waiting, 1);
   while (!isLetThrough(file)) await delay(lookMs);
+  Atomics.sub(counts, waiting, 1);
   return counted(file, commit);
 }
 
@@ -50,13 +53,16 @@ function counted<T>(file: GatedFile, commit: () => Promise<T>): Promise<T> {
   return commit().finally(() => Atomics.sub(counts, places[file].commits, 1));
 }
 
-/** Resolves when no commit to `file` is under way. None begins until `openGate`. */
-export async function closeGate(file: GatedFile): Promise<void> {
-  Atomics.add(counts, places[file].openings, 1);
-  while (Atomics.load(counts, places[file].commits) > 0) await delay(lookMs);
+/** Resolves when no commit to `file` is under way, or whoever would open it `isGone`. None begins until `openGate`. */
+export async function closeGate(file: GatedFile, isGone = (): boolean => false): Promise<void> {
+  const { openings, commits, waiting } = places[file];
+  // What waits goes first: those who open one after the other would keep it waiting until it had failed.
+  while (Atomics.load(counts, waiting) > 0 && !isGone()) await delay(lookMs);
+  Atomics.add(counts, openings, 1);
+  while (Atomics.load(counts, commits) > 0 && !isGone()) await delay(lookMs);
 }
 
-/** Once for each `closeGate`. */
+/** Once for each `closeGate` that has resolved. */
 export function openGate(file: GatedFile): void {
   Atomics.sub(counts, places[file].openings, 1);
 }

@@ -177,11 +177,12 @@ function letOpen(connection: Socket, asked: string): void {
   const [file = ''] = asked.split(' ', 1);
   if (!isGatedFile(file)) return void connection.destroy();
   let overdue: NodeJS.Timeout | undefined;
+  const closed = closeGate(file, () => connection.destroyed);
   connection.once('close', () => {
     clearTimeout(overdue);
-    openGate(file);
+    void closed.then(() => openGate(file));
   });
-  void closeGate(file).then(() => {
+  void closed.then(() => {
     if (connection.destroyed) return;
     overdue = setTimeout(() => end(asked.slice(file.length + 1)), WAL_LIMITS.openingMsMax).unref();
     connection.write(youMay);

@@ -2,7 +2,7 @@
 // open it waits for what is being committed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -31,6 +31,21 @@ t.test('a commit waits for who opens, and who opens for a commit', async (t) => 
   openGate('log');
   await second;
   t.strictSame(did, ['first begins', 'opens', 'views', 'second']);
+});
+
+t.test('what waits for one who opens goes before the next who does', async (t) => {
+  const did: string[] = [];
+  await closeGate('log');
+  const waits = throughGate('log', async () => did.push('commits'));
+  const next = closeGate('log').then(() => {
+    did.push('opens');
+    openGate('log');
+  });
+  await closeGate('views');
+  openGate('views');
+  openGate('log');
+  await Promise.all([waits, next]);
+  t.strictSame(did, ['commits', 'opens']);
 });
 
 t.test('a commit that fails is over, too', async (t) => {
@@ -106,6 +121,30 @@ t.test('a directory is let go of although somebody is opening', async (t) => {
   openGate('log');
   await throughGate('log', async () => {});
   t.pass('what comes after is committed');
+});
+
+t.test('who goes away before a slow commit has ended keeps no other from being made', async (t) => {
+  const directory = temporaryDirectory(t);
+  const held = (await holdDirectory(directory))!;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const slow = throughGate('log', () => promise);
+  const asker = connect(join(directory, socketFile));
+  asker.write('log 1');
+  let began = false;
+  // Until its question has come.
+  await until(() => {
+    began = false;
+    void throughGate('log', async () => {
+      began = true;
+    });
+    return !began;
+  });
+  asker.destroy();
+  await throughGate('log', async () => {});
+  t.pass('while the slow one is under way');
+  resolve();
+  await slow;
+  await held.release();
 });
 
 t.test('who stands still as it opens is ended', async (t) => {
