@@ -9,12 +9,14 @@ import {
   emptyBalances,
   held,
   type LedgerAccount,
+  returned,
   settled as settledPayout,
 } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { auditedText, auditLedger, ledgerLines } from '../../src/log-tools/ledger-audit.ts';
+import { journalsProblem } from '../../src/log-tools/due-journals.ts';
 import type { Row } from '../../wal/types.ts';
 
 const AT = 1_772_357_400_000;
@@ -347,6 +349,54 @@ for (const [what, stated, transactions, problems] of cases) {
     t.ok(faults.every(({ accountId }) => accountId === 'acc_1'));
   });
 }
+
+t.test('what became of each is as it should be with its journals alone, each with its amounts', async (t) => {
+  const zero = money(0);
+  const topUp: Transaction = { ...charge, type: 'DEPOSIT', fee: zero, released: false };
+  const cashOuts = (['PAYOUT', 'WITHDRAWAL'] as const).flatMap((type): Transaction[] => {
+    const of = [type, money(7_000), money(500), 'UGX', AT] as const;
+    const out = { ...payout, type };
+    return [
+      { ...out, status: 'INITIATED', journals: [held(...of)] },
+      { ...out, status: 'SUCCESSFUL', journals: [held(...of), settledPayout(...of)] },
+      { ...out, status: 'FAILED', journals: [held(...of), returned(...of)] },
+    ];
+  });
+  const all: Transaction[] = [
+    { ...charge, status: 'AWAITING_CUSTOMER', released: false, journals: [] },
+    { ...charge, status: 'FAILED', released: false, journals: [] },
+    { ...charge, released: false, journals: [settled] },
+    charge,
+    reversed,
+    {
+      ...charge,
+      status: 'REVERSED',
+      journals: [...charge.journals, chargeReversed(paid, fee, true, 'UGX', AT)],
+    },
+    // Its fee takes all of it: nothing is left to release.
+    { ...charge, fee: paid, journals: [chargeSettled(paid, paid, 'UGX', AT)] },
+    { ...topUp, status: 'FAILED', journals: [] },
+    { ...topUp, journals: [depositSettled(paid, 'UGX', AT)] },
+    ...cashOuts,
+  ];
+  for (const transaction of all) {
+    const { type, status, journals } = transaction;
+    t.equal(journalsProblem(transaction), null, `${type} ${status}`);
+    for (const journal of journals) {
+      // It balances all the same.
+      const sides = ['DEBIT', 'CREDIT'].map((side) => journal.entries.find((entry) => entry.side === side));
+      const entries = journal.entries.map((entry) =>
+        sides.includes(entry) ? { ...entry, amount: money(entry.amount + 1) } : entry,
+      );
+      const changed = journals.map((each) => (each === journal ? { ...journal, entries } : each));
+      t.equal(
+        journalsProblem({ ...transaction, journals: changed }),
+        `${journal.reason} does not move its amount and its fee as it should`,
+        `${type} ${status}`,
+      );
+    }
+  }
+});
 
 t.test('a line names what is known of whose money it is', async (t) => {
   const damaged = { table: 'transaction', key: 'chg_1', value: '{' };
