@@ -140,6 +140,8 @@ export class Storage {
       sequence: tip.sequence,
       writesRows: false,
     });
+    // All that may be damaged is read before the log has a writer: it would write for a partition that is not there.
+    const lastRecordAt = Math.max(tip.timeMs, this.#lastRecordAt(group, number));
     const log = this.log.openPartition(name, number, {
       epoch: options.epoch,
       replica: options.replica,
@@ -154,7 +156,7 @@ export class Storage {
       log,
       clock: this.#options.clock,
       deadlineClock: this.#options.deadlineClock ?? this.#options.clock,
-      lastRecordAt: Math.max(tip.timeMs, this.#lastRecordAt(group, number)),
+      lastRecordAt,
       observer: this.#options.observer,
       writeFormat: this.#options.writeFormat ?? (() => RECORD_FORMATS.newest),
       isPaused: () => this.#isBehind || (this.#options.isDiskShort?.() ?? false),

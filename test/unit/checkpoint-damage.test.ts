@@ -4,6 +4,7 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { logTools } from '../../src/log-tools/commands.ts';
+import type { Storage } from '../../src/storage/storage.ts';
 import type { ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { damageBatch, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
@@ -49,6 +50,34 @@ t.test('nor is a stop cut short by it: the views of the others reach the end of 
   t.same(told, ['accounts/0: LogCorruption']);
   const after = openStorage(directory);
   t.equal(after.views.position('accounts', 1)?.sequence, after.log.tip('accounts', 1).sequence);
+  await after.close();
+});
+
+t.test('damage that an opening comes upon is told each time, and ends no process', async (t) => {
+  const directory = temporaryDirectory(t);
+  const before = openStorage(directory);
+  await serve(before, 0);
+  await send(before, 0, OPEN_ACCOUNT);
+  await before.closePartition('accounts', 0);
+  // Nothing was written when it was taken over: the views need none of these batches, and the end of the log is proved by its last two.
+  const takeOver = (storage: Storage, epoch: number): Promise<unknown> =>
+    storage.openPartition('accounts', 0, { epoch, replica: null, onFenced: null });
+  for (const epoch of [2, 3, 4]) {
+    await takeOver(before, epoch);
+    await before.closePartition('accounts', 0);
+  }
+  const { batch } = before.log.tip('accounts', 0);
+  const bytes = before.log.bytesOf('accounts', 0, batch - 2)!;
+  await before.close();
+  damageBatch(directory, bytes, 40);
+
+  const after = openStorage(directory);
+  for (const _ of ['once', 'again']) {
+    await t.rejects(takeOver(after, 5), { name: 'LogCorruption', batch: batch - 2 });
+  }
+  await serve(after, 1);
+  t.equal((await send(after, 1, OPEN_ACCOUNT)).type, 'done', 'others are served');
+  t.equal(after.log.tip('accounts', 0).batch, batch, 'and nothing is written of it');
   await after.close();
 });
 

@@ -88,14 +88,14 @@ export function overdueKeys(count: number): { readonly overdue: Row[]; readonly 
   };
 }
 
-/** Changes a batch as it lies on disk, also while somebody has it open. Pages are copied when they are written: older copies
- *  may hold the batch, too. */
-export function damageBatch(directory: string, bytes: Buffer): void {
+/** Changes a batch as it lies on disk, also while somebody has it open: its records, unless `place` is in its header. Pages are copied
+ *  when they are written: older copies may hold the batch, too. */
+export function damageBatch(directory: string, bytes: Buffer, place = 80): void {
   const file = join(directory, 'log', 'data.mdb');
   const content = readFileSync(file);
   const descriptor = openSync(file, 'r+');
   for (let at = content.indexOf(bytes); at >= 0; at = content.indexOf(bytes, at + 1)) {
-    writeSync(descriptor, Buffer.of(content[at + 80]! ^ 0x04), 0, 1, at + 80);
+    writeSync(descriptor, Buffer.of(content[at + place]! ^ 0x04), 0, 1, at + place);
   }
   closeSync(descriptor);
 }
