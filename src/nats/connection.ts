@@ -151,8 +151,9 @@ export function listen(
   };
 }
 
-/** Whatever may be long is published with this. A server that the client has just come to may take shorter messages: until it is left for
- *  another, what is too long for it is lost, as all is that is sent to one which goes. */
+/** Whatever may be long, or come when the connection has ended or is about to, is published with this. A server that the client has just
+ *  come to may take shorter messages: until it is left for another, what is too long for it is lost, as all is that is sent to one which
+ *  goes. */
 export function publish(
   connection: NatsConnection,
   subject: string,
@@ -162,8 +163,9 @@ export function publish(
   try {
     connection.publish(subject, data, options);
   } catch (error) {
-    const isTooLong = (error as NatsError).code === ErrorCode.MaxPayloadExceeded;
-    if (!isTooLong || unfitness(connection) === null) throw error;
+    const { code } = error as NatsError;
+    if (code === ErrorCode.ConnectionClosed || code === ErrorCode.ConnectionDraining) return;
+    if (code !== ErrorCode.MaxPayloadExceeded || unfitness(connection) === null) throw error;
   }
 }
 

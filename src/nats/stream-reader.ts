@@ -11,7 +11,7 @@
 import { AckPolicy, DeliverPolicy, nanos } from 'nats';
 import type { ConsumerConfig, Msg, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
-import { whenHeard, type NatsLink } from './connection.ts';
+import { publish, whenHeard, type NatsLink } from './connection.ts';
 import { asError } from '../../wal/thrown.ts';
 import { Refusals } from './refusals.ts';
 
@@ -181,12 +181,11 @@ export class StreamReader {
       idle_heartbeat: nanos(this.#heartbeatMs),
     };
     this.#heardAt = performance.now();
-    link.connection.publish(
+    publish(
+      link.connection,
       `$JS.API.CONSUMER.MSG.NEXT.${stream}.${this.#consumer}`,
-      JSON.stringify(request),
-      {
-        reply: this.#subscription.getSubject(),
-      },
+      Buffer.from(JSON.stringify(request)),
+      { reply: this.#subscription.getSubject() },
     );
   }
 

@@ -8,6 +8,7 @@ import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
 import { commandSubject } from '../../src/nats/subjects.ts';
 import { commandLine } from '../../src/nats/bus/wire.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
+import { link } from './adapters.ts';
 import { done, onceOnly, repeatable, startBusServers } from './bus-driven.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
@@ -183,6 +184,31 @@ t.test('an owner that fails over a message ends, and does not go on half done an
   });
   t.strictSame(await ended, [1, null]);
   t.match(said, /a bug of ours/);
+});
+
+t.test('what is answered while the connection ends, or has ended, is lost, and nothing else', async (t) => {
+  const ending = await link(servers.url, 'ending');
+  const served = new NatsBusServer(ending.connection).serve('accounts', 3, 41);
+  served.open({ inbox: (_, onReply) => onReply(done('x'.repeat(100_000))), holds: () => true });
+  const { bus, routes } = newBus(undefined, undefined, ending);
+  routes.set('accounts', 2, { node: 'nobody', epoch: 1 });
+  // More than one message carries; what is asked of others goes out beside it.
+  const answer = (): void => {
+    for (let id = 1; id <= 4; id++) served.take({ caller: 'far', id, attempt: 1, message: onceOnly() });
+    bus.send('accounts', 2, onceOnly(), () => {});
+  };
+  let hasEnded = false;
+  const draining = ending.drain().then(() => (hasEnded = true));
+  let turns = 0;
+  for (; !hasEnded; turns++) {
+    t.doesNotThrow(answer);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await draining;
+  t.ok(turns > 1 && ending.connection.isClosed());
+  t.doesNotThrow(answer);
+  await new Promise((resolve) => setImmediate(resolve));
+  bus.close();
 });
 
 t.test('after a rejected repetition the first attempt can no longer act', async (t) => {

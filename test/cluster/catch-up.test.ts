@@ -177,6 +177,39 @@ t.test('who reads to the end of a stream that is emptied meanwhile does not wait
   await t.rejects(rest(), /accounts\/0 was emptied while it was read/);
 });
 
+t.test(
+  'who has handled a message when the connection has ended asks for no more, and that is all',
+  async (t) => {
+    const servers = await startNatsServers();
+    t.teardown(() => servers.stop());
+    const ending = await link(servers.url, 'ending');
+    t.teardown(() => ending.close());
+    await ending.manager.streams.add({ name: 's', subjects: ['s'] });
+    for (let m = 0; m < LIMITS.streamReadMessages * 2; m++) ending.connection.publish('s', 'message');
+    const [handling, handled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let read = 0;
+    const reader = new StreamReader({
+      link: ending,
+      stream: 's',
+      from: 1,
+      onMessage() {
+        read++;
+        if (read < LIMITS.streamReadMessages) return;
+        handling.resolve();
+        return handled.promise;
+      },
+      onError: (error) => t.fail(error.message),
+    });
+    // The last that it has asked for: as when it writes what it has read to the disk.
+    await handling.promise;
+    await ending.close();
+    handled.resolve();
+    await new Promise((resolve) => setImmediate(resolve));
+    await reader.close();
+    t.equal(read, LIMITS.streamReadMessages);
+  },
+);
+
 t.test('turns are given in the order in which they were asked for, so many at a time', async (t) => {
   const turns = new Semaphore(2);
   const called: string[] = [];

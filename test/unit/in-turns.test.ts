@@ -30,4 +30,7 @@ t.test('what takes long is done one in a turn, in its order', async (t) => {
   );
   inTurns.begin(['e']);
   t.equal(order.at(-1), 'e', 'it begins anew when all are through');
+  inTurns.begin([]);
+  await setImmediate();
+  t.equal(order.at(-1), 'e', 'of none nothing is done');
 });

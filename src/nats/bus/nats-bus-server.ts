@@ -224,7 +224,6 @@ export class NatsBusServer {
     this.#flushing = false;
     const outgoing = this.#outgoing;
     this.#outgoing = new Map();
-    if (this.#connection.isClosed()) return;
     for (const [caller, text] of outgoing) {
       if (text !== '') publish(this.#connection, caller, Buffer.from(text));
     }

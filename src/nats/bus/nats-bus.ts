@@ -232,7 +232,6 @@ export class NatsBus implements Bus {
   }
 
   #publish(subject: string, text: string, carried: number[]): void {
-    if (this.#connection.isClosed()) return;
     const number = ++this.#lastMessage;
     this.#sent.set(number, carried);
     this.#sent.delete(number - LIMITS.busMessagesRemembered);
