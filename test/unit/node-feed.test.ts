@@ -166,3 +166,71 @@ t.test('a change that is asked for while another ends is made, whatever the mome
     await subscription.close();
   }
 });
+
+t.test('however often the owner changes while a batch is handled, one source is listened to', async (t) => {
+  const often = ['written', 'left', 'written'] as const;
+  for (const [changes, isClosed] of [
+    [often, false],
+    [often, true],
+    [[], true],
+  ] as const) {
+    const sources = new TwoSources();
+    let listening = 0;
+    const counted = (feed: Feed): Feed => ({
+      subscribe: (...place) => {
+        listening++;
+        const subscription = feed.subscribe(...place);
+        let isOpen = true;
+        return {
+          close: async () => {
+            if (isOpen) listening--;
+            isOpen = false;
+            await subscription.close();
+          },
+        };
+      },
+    });
+    const feed = new NodeFeed({
+      stream: counted(sources.stream),
+      own: { ...sources.own, feed: counted(sources.ownFeed) },
+    });
+    const { promise: handled, resolve: goOn } = Promise.withResolvers<void>();
+    const heard: number[] = [];
+    let isAtWork = false;
+    const subscription = feed.subscribe<number>('accounts', 0, 0, async ({ records }) => {
+      heard.push(...records);
+      isAtWork = true;
+      await handled;
+      isAtWork = false;
+    });
+    sources.append();
+    while (!isAtWork) await turns(1);
+    for (const change of changes) {
+      feed[change]('accounts', 0);
+      t.equal(feed.isOwn('accounts', 0, BATCH), change === 'written');
+      await turns(1);
+    }
+    const closing = isClosed
+      ? subscription.close().then(() => t.notOk(isAtWork, 'a handler at work has finished'))
+      : null;
+    await turns(2);
+    t.ok(isAtWork);
+    goOn();
+    if (closing === null) {
+      sources.append();
+      while (heard.length < 2 * BATCH) await turns(1);
+      await turns(4);
+      t.equal(listening, 1);
+      await subscription.close();
+    }
+    await closing;
+    t.equal(listening, 0);
+    feed.left('accounts', 0);
+    await turns(4);
+    t.equal(listening, 0, 'nor is it begun anew when it was closed');
+    t.strictSame(
+      heard,
+      Array.from({ length: isClosed ? 1 : 2 * BATCH }, (_, n) => n + 1),
+    );
+  }
+});
