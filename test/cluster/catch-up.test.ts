@@ -153,7 +153,7 @@ function asNewer(message: Msg): Msg {
   return Object.create(message, { reply: { value: reply } }) as Msg;
 }
 
-t.test('who reads to the end of a stream that is emptied meanwhile does not wait for it', async (t) => {
+t.test('who reads to the end of a stream that loses it meanwhile does not wait for it', async (t) => {
   const servers = await startNatsServers();
   t.teardown(() => servers.stop());
   const nats = await link(servers.url, 'reader');
@@ -175,6 +175,19 @@ t.test('who reads to the end of a stream that is emptied meanwhile does not wait
     for await (const _ of batches);
   };
   await t.rejects(rest(), /accounts\/0 was emptied while it was read/);
+
+  await jetstream.publish(subject, batchAfter(tip, place.partition, 1, 'one more').bytes);
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  // As it was before its machine lost its power: there were two more.
+  streams.info = async (name) => {
+    streams.info = info;
+    const { state, ...others } = await info(name);
+    return { ...others, state: { ...state, last_seq: state.last_seq + 2 } };
+  };
+  const cut = batchesAfter(place, tip);
+  t.hasStrict(await cut.next(), { value: { batch: tip.batch + 1 } });
+  await t.rejects(cut.next(), /accounts\/0 has lost its end while it was read/);
 });
 
 t.test(

@@ -166,3 +166,26 @@ t.test('all that it has read of a stream that goes on is in the log when it says
   t.equal(reached.offset, 0);
   t.strictSame((await follower.reachEnd()).tip.hash, tip.hash);
 });
+
+t.test('what the disk of NATS has forgotten while it is read is not waited for', async (t) => {
+  const partition = await newPartition();
+  const temporary = temporaryLog();
+  const { log } = temporary;
+  const tip = await publishAfter(emptyTip, partition, 'the first');
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  // As it was before its machine lost its power: there were two more.
+  streams.info = async (name) => {
+    streams.info = info;
+    const { state, ...rest } = await info(name);
+    return { ...rest, state: { ...state, last_seq: state.last_seq + 2, messages: state.messages + 2 } };
+  };
+  const follower = new LogFollower({ link: nats, log, group: 'accounts', partition });
+  t.teardown(async () => {
+    await follower.close();
+    await temporary.remove();
+  });
+  const reached = await follower.reachEnd();
+  t.strictSame(reached.tip.hash, tip.hash);
+  t.equal(reached.offset, 0, 'and what is written next comes where it ends');
+});

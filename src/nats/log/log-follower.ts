@@ -123,10 +123,12 @@ export class LogFollower {
       if (this.#error !== null) throw this.#error;
       const before = this.#handled;
       await this.#advancedOrSilent();
+      if (this.#handled > before) continue;
+      const { state: now } = await manager.streams.info(logStream(group, partition));
       // Purged since: what is waited for never comes.
-      if (this.#handled === before) {
-        this.#assertNotPurged((await manager.streams.info(logStream(group, partition))).state);
-      }
+      this.#assertNotPurged(now);
+      // Nor does what the servers' disks have forgotten since, until another has written in its place.
+      if (now.last_seq < last) return this.#readOn();
     }
     return state;
   }

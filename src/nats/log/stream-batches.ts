@@ -39,14 +39,16 @@ export async function* batchesAfter(
     onMessage: (message) => messages.give(message),
     onError: (error) => messages.fail(error),
   });
-  // What is wanted may be removed meanwhile: nothing comes then, and the reader waits for what will be written.
+  // What is wanted may be removed meanwhile, or forgotten by the servers' disks: nothing comes then, and the reader waits for what will
+  // be written.
   const look = setInterval(() => void endIfRemoved(), LIMITS.streamFollowHeartbeatMs);
   const endIfRemoved = async (): Promise<void> => {
     try {
       const { state: now } = await link.manager.streams.info(stream);
-      if (now.first_seq > last) {
-        messages.fail(new Error(`the stream of ${group}/${partition} was emptied while it was read`));
-      }
+      const isEmptied = now.first_seq > last;
+      if (!isEmptied && now.last_seq >= last) return;
+      const what = isEmptied ? 'was emptied' : 'has lost its end';
+      messages.fail(new Error(`the stream of ${group}/${partition} ${what} while it was read`));
     } catch {
       // While NATS is away the reader waits, too.
     }
