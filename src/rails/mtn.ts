@@ -302,15 +302,15 @@ function readEnquiry(transaction: PendingTransaction, currency: string, result: 
   return read.type === 'pending' ? { type: 'pending', providerStatus: providerWord(read.word) } : read;
 }
 
-/** What a status answer says; null when it has no status. */
+/** What a status answer says; null when it has no status, or is none. */
 function readStatus(
   transaction: PendingTransaction,
   currency: string,
   body: Readonly<Record<string, unknown>>,
 ): Terminal | { readonly type: 'pending'; readonly word: string } | null {
   const word = textAt(body, 'status');
-  // A number is that of HTTP, which gateways repeat in the bodies of their errors.
-  if (word === null || /^\d+$/.test(word)) return null;
+  const direction = directionOf(transaction);
+  if (word === null || !isOfPayment(body, direction)) return null;
   switch (word.toUpperCase()) {
     case 'SUCCESSFUL':
     case 'REVERSED': {
@@ -321,12 +321,22 @@ function readStatus(
     case 'FAILED':
     case 'REJECTED': {
       const { code, message } = reasonIn(body);
-      if (code !== null) return failed(mtnFailure(code, message, directionOf(transaction)), code, message);
+      if (code !== null) return failed(mtnFailure(code, message, direction), code, message);
       return failed(word.toUpperCase() === 'REJECTED' ? 'customer_declined' : 'unknown', word, message);
     }
   }
   // PENDING, and words that nobody has documented (TIMEOUT is one): only a known word is final.
   return { type: 'pending', word };
+}
+
+/** What MTN names in a status answer. */
+const OF_PAYMENT = ['amount', 'currency', 'externalId', 'payer', 'payee', 'financialTransactionId'] as const;
+
+/** A gateway says {"status": "failed"} as well, or 503, of the call: MTN names what it speaks of, or why in a word that is its own. */
+function isOfPayment(body: Readonly<Record<string, unknown>>, direction: Direction): boolean {
+  if (OF_PAYMENT.some((name) => (body[name] ?? null) !== null)) return true;
+  const { code, message } = reasonIn(body);
+  return code !== null && mtnRefusal(code, message, direction) !== null;
 }
 
 /** `reason` is seen as {code, message} and as a bare string. */
