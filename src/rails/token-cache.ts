@@ -179,9 +179,10 @@ function refused(answer: HttpAnswer, wasFresh: boolean, failure: TokenFailure): 
 
 const JUST_MADE: TokenFailure = { type: 'unavailable', reason: 'a token that was just made is refused' };
 
-/** True: the provider does not accept our credentials. A page of something in between says nothing about them. */
-function refusesCredentials({ status, text }: HttpAnswer): boolean {
-  const isPage = text !== '' && parseObject(text) === undefined;
+/** True: the provider does not accept our credentials. A page of something in between says nothing about them, nor does what may have
+ *  been cut off before its page. */
+function refusesCredentials({ status, text, mayBeCut }: HttpAnswer): boolean {
+  const isPage = (text !== '' || mayBeCut) && parseObject(text) === undefined;
   return !isPage && (status === 400 || status === 401 || status === 403);
 }
 

@@ -2,7 +2,7 @@
 // fetches when they fail or are refused.
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { lifeMsOf, sendWithToken, TokenCache } from '../../src/rails/token-cache.ts';
+import { lifeMsOf, sendWithToken, TokenCache, tokenIn } from '../../src/rails/token-cache.ts';
 import type { Minted, Token, TokenFailure } from '../../src/rails/token-cache.ts';
 import { DrivenClock } from './pollers-driven.ts';
 
@@ -218,4 +218,19 @@ t.test('how long a token lives, as providers say it', async (t) => {
   t.equal(lifeMsOf('3600', 60), 3_600_000);
   const senseless = [null, '', '0', '-1', 'soon', 'Infinity'];
   for (const said of senseless) t.equal(lifeMsOf(said, 60), 60_000, String(said));
+});
+
+t.test('a refusal that may have been cut off before its page says nothing of our credentials', (t) => {
+  for (const status of [400, 401, 403]) {
+    for (const [text, mayBeCut, type] of [
+      ['', false, 'refused'],
+      ['', true, 'unavailable'],
+      ['<html>', false, 'unavailable'],
+      ['{"error":"invalid_client"}', true, 'refused'],
+    ] as const) {
+      const failure = tokenIn({ type: 'answer', status, text, mayBeCut }, 60, () => 'told');
+      t.hasStrict(failure, { type, reason: 'token: told' }, `${status} ${text} ${mayBeCut}`);
+    }
+  }
+  t.end();
 });
