@@ -348,7 +348,7 @@ function runSeal({ directory }: ToolInput): Promise<ToolResult> {
       `MASTER_KEY is needed, or the data directory with the ${MASTER_KEY_FILE} of its service`,
     );
   }
-  const secret = readFileSync(0, 'utf8').replace(/\n$/, '');
+  const secret = readFileSync(0, 'utf8').trim();
   if (secret === '') throw new UsageError('nothing came from standard input');
   const report = { sealed: createSecrets(key).seal('rail-credential', secret) };
   return Promise.resolve({ sound: true, report, lines: [JSON.stringify(report)] });

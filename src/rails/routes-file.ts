@@ -439,7 +439,7 @@ class Field {
 
   #opened(open: (sealed: string) => string, sealed: string): string | null {
     try {
-      return open(sealed);
+      return this.#present(open(sealed).trim(), 'is sealed, and nothing is in it', this.#node.line);
     } catch (error) {
       return this.#wrong(`cannot be opened: ${(error as Error).message}`);
     }

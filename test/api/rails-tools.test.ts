@@ -236,6 +236,10 @@ t.test('seal: what is sealed opens in a file of routes', async (t) => {
   const none = ['--data', join(directory, 'nowhere')];
   t.match((await rails(['check', path, ...none])).err, /there is no MASTER_KEY, nor a master\.key/);
   t.equal((await rails(['seal', ...none], 'a secret')).status, 2, 'no master key');
+  t.match(await rails(['seal'], ' \r\n', environment), {
+    status: 2,
+    err: /nothing came from standard input/,
+  });
 });
 
 t.test('seal, and check: the key is the one that a service made in its data directory, too', async (t) => {

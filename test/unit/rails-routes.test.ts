@@ -117,6 +117,13 @@ t.test('a line break after a secret is not part of it', async (t) => {
   t.strictSame(route?.adapter === 'mtn' && route.collection, collection);
   const sealed = { ...MTN.collection, api_key: { sealed: 'v1.x' } };
   t.throws(() => parse({ ...MTN, collection: sealed }), /api_key: is sealed, and there is no MASTER_KEY/);
+  const opened = (secret: string): RoutesFile =>
+    parseRoutesFile(JSON.stringify({ routes: [{ ...MTN, collection: sealed }] }), 'x', {
+      environment: withBreaks,
+      openSealed: () => secret,
+    });
+  t.hasStrict(opened(' k3\r\n').routes[0], { collection: { apiKey: 'k3' } });
+  t.throws(() => opened('\r\n'), /api_key: is sealed, and nothing is in it/);
   const blank = { ...MTN.collection, api_key: { env: 'BLANK' } };
   t.throws(() => parse({ ...MTN, collection: blank }), /the environment has no BLANK/);
 });
