@@ -15,7 +15,7 @@ import {
   type Network,
 } from '../domain/country.ts';
 import { LIMITS } from '../limits.ts';
-import { type HashOver, parsePublicKey, type PinPadding } from './airtel-crypto.ts';
+import { encryptRsa, type HashOver, parsePublicKey, type PinPadding } from './airtel-crypto.ts';
 import type { AirtelOptions, AirtelPin } from './airtel.ts';
 import type { MtnCredentials, MtnOptions } from './mtn.ts';
 import type { ProviderRailOptions } from './provider-rail.ts';
@@ -225,7 +225,21 @@ function readPin(fields: Fields): AirtelPin | null {
   );
   const publicKey = fields.required('public_key', (field) => field.publicKey());
   fields.nothingElse();
-  return pin === null || padding === null || publicKey === null ? null : { pin, padding, publicKey };
+  if (pin === null || padding === null || publicKey === null) return null;
+  if (!fits(publicKey, padding, pin)) {
+    fields.problem('pin: is longer than its public_key takes: give the PIN itself');
+  }
+  return { pin, padding, publicKey };
+}
+
+/** Otherwise no payout could be made, nor would any fail. */
+function fits(publicKey: string, padding: PinPadding, pin: string): boolean {
+  try {
+    encryptRsa(parsePublicKey(publicKey), padding, pin);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function readCallback(fields: Fields): AirtelCallback | null {

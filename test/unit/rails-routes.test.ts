@@ -6,7 +6,14 @@ import t from 'tap';
 import { JsonSyntaxError, parseJsonWithLines } from '../../src/rails/routes-json.ts';
 import { parseRoutesFile, RoutesFileError, type RoutesFile } from '../../src/rails/routes-file.ts';
 
-const environment = { KEY: 'k1', API_KEY: 'k2', SECRET: 's', PIN: '1234', PORTAL: 'a-portal-secret-1' };
+const environment = {
+  KEY: 'k1',
+  API_KEY: 'k2',
+  SECRET: 's',
+  PIN: '1234',
+  ENCRYPTED: Buffer.alloc(128, 'plain').toString('base64'),
+  PORTAL: 'a-portal-secret-1',
+};
 
 const PUBLIC_KEY = generateKeyPairSync('rsa', { modulusLength: 1_024 })
   .publicKey.export({ type: 'spki', format: 'der' })
@@ -189,6 +196,16 @@ t.test('what is wrong is named, with its line', async (t) => {
         [
           change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key } }),
           /public_key: takes an RSA/,
+        ] as const,
+    ),
+    // Too long for the key: it may be encrypted already, as Airtel's documents show one.
+    ...['pkcs1', 'oaep-sha256'].map(
+      (pin_padding) =>
+        [
+          change(AIRTEL, {
+            disbursement: { ...AIRTEL.disbursement, pin: { env: 'ENCRYPTED' }, pin_padding },
+          }),
+          /^rails\.json:\d+: routes\[0\]\.disbursement\.pin: is longer than its public_key takes: give the PIN itself$/,
         ] as const,
     ),
     // One that is misspelt would not be heeded: callbacks are believed without their hash, for instance.
