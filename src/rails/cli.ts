@@ -222,6 +222,9 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   if (from === undefined || to === undefined) {
     throw new UsageError('the statement has no times: --from and --to are needed');
   }
+  const span = `${new Date(from).toISOString()} to ${new Date(to).toISOString()}`;
+  // Nothing is in such a period, so all of it would agree.
+  if (from >= to) throw new UsageError(`${span} is no period: --from is to be before --to`);
   const period: Period = { from, to, slackMs: Number(slack) * MINUTE_MS };
   const ledger = new FloatMovements(railId, period);
   await withData(directory, ({ log, views }) => {
@@ -237,7 +240,6 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   });
 
   const { matched, findings } = compare(ledger.movements, lines, period);
-  const span = `${new Date(from).toISOString()} to ${new Date(to).toISOString()}`;
   return {
     sound: findings.length === 0,
     report: {

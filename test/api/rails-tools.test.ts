@@ -187,6 +187,13 @@ t.test("reconcile: the provider's statement against the running service's log", 
   t.match((await run('--timezone', '+03:00')).out, /: 0 agree, \d+ do not/);
   const july = await run('--timezone', '+03:00', '--from', '2026-07-01', '--to', '2026-08-01');
   t.match(july.out, /2026-06-30T21:00:00.000Z to 2026-07-31T21:00:00.000Z/, 'days begin where they do in it');
+  for (const to of ['2026-07-01', '2026-06-30']) {
+    const none = {
+      status: 2,
+      err: /2026-07-01T00:00:00.000Z to .* is no period: --from is to be before --to/,
+    };
+    t.match(await run('--from', '2026-07-01', '--to', to), none);
+  }
   t.match(await run('--timezone', 'EAT'), { status: 2, err: /--timezone takes an offset such as \+03:00/ });
 
   await stop();
