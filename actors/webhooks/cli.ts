@@ -67,9 +67,7 @@ interface Chosen {
 }
 
 async function runListen(chosen: Chosen, forwardTo: string | null): Promise<number> {
-  // "localhost:3000/hook" is a URL too, of the scheme "localhost:".
-  const isUrl = forwardTo === null || /^https?:$/.test(URL.parse(forwardTo)?.protocol ?? '');
-  if (!isUrl) return say(`"${forwardTo}" is not a URL that starts with http:// or https://.`, WRONG_USAGE);
+  if (forwardTo !== null && !isHttpUrl(forwardTo)) return say(noHttpUrl(forwardTo), WRONG_USAGE);
   const client = new ServiceClient(addressOf(chosen));
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   // For good: npm passes a Ctrl-C on that was heard already, and the second would end this before the URL is put back.
@@ -112,13 +110,28 @@ function addressOf({ key, app }: Chosen): ServiceAddress {
   if (accountId === undefined) throw new ServiceRefused('usage', 'The key is not one of this service.');
   const appId = app ?? (secretKey === demo['secret_key'] ? (demo['app_id'] ?? null) : null);
   return {
-    baseUrl: BASE_URL ?? demo['base_url'] ?? 'http://127.0.0.1:8080',
-    operatorUrl: OPERATOR_URL ?? demo['operator_url'] ?? 'http://127.0.0.1:8081',
+    baseUrl: serviceUrl(BASE_URL ?? demo['base_url'] ?? 'http://127.0.0.1:8080'),
+    operatorUrl: serviceUrl(OPERATOR_URL ?? demo['operator_url'] ?? 'http://127.0.0.1:8081'),
     operatorToken: OPERATOR_TOKEN ?? demo['operator_token'] ?? '',
     secretKey,
     accountId,
     appId,
   };
+}
+
+/** Paths are put behind it, and begin with a slash. */
+function serviceUrl(text: string): string {
+  if (!isHttpUrl(text)) throw new ServiceRefused('usage', noHttpUrl(text));
+  return text.replace(/\/+$/, '');
+}
+
+/** "localhost:3000/hook" is a URL too, of the scheme "localhost:". */
+function isHttpUrl(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? '');
+}
+
+function noHttpUrl(text: string): string {
+  return `"${text}" is not a URL that starts with http:// or https://.`;
 }
 
 function readDemo(): Readonly<Record<string, string | undefined>> {

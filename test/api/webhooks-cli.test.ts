@@ -326,6 +326,13 @@ void t.test('a key that is none, and an address of something else, are told in w
       { SECRET_KEY: 'sk_live_1' },
       /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/,
     ],
+    [
+      ['--key', key],
+      { BASE_URL: `http://127.0.0.1:${page.port}/` },
+      /^POST http:\/\/[^/]+\/v1\/charges: HTTP 200, and/,
+    ],
+    [['--key', key], { BASE_URL: '127.0.0.1:9' }, /^"127\.0\.0\.1:9" is not a URL that starts with http:/],
+    [['--key', key], { OPERATOR_URL: '' }, /^"" is not a URL that starts with http:/],
   ] as const) {
     const child = start('actors/webhooks/cli.ts', ['trigger', 'charge.failed', ...args], {
       DATA_DIR: temporaryDirectory(t),
