@@ -3,6 +3,7 @@
 import t from 'tap';
 import { retryDelayMs } from '../../actors/webhooks/schedule.ts';
 import { signatureOf } from '../../actors/webhooks/signature.ts';
+import type { DeliveryView } from '../../src/domain/webhook-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { accountId, appId, DEFAULT_RETRY_MS, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
 
@@ -146,6 +147,30 @@ void t.test('a success ends it, late reports of the same attempt change nothing'
   t.equal(driven.list({ status: 'DELIVERED' }).data.length, 1);
   t.end();
 });
+
+void t.test(
+  'an attempt that was under way when its delivery was sent again is shown, and changes nothing else',
+  (t) => {
+    const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
+    driven.connect(appId(1), 'https://example.com/hook');
+    driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    driven.record(driven.due()[0]!, failed, 0.5);
+    driven.now += 30_000;
+    const [underWay] = driven.due();
+    const again = { accountId: accountId(1), deliveryId: underWay!.id, operator: 'amina' };
+    driven.send({ type: 'ReplayDelivery', deadline: Infinity, ...again });
+    driven.record(driven.due()[0]!, delivered, 0.5);
+    driven.record(underWay!, failed, 0.5);
+    const [{ status, next_attempt_at, attempts }] = driven.list({}).data as [DeliveryView];
+    t.same([status, next_attempt_at], ['DELIVERED', null]);
+    t.same(
+      attempts.map(({ status_code }) => status_code),
+      [500, 200, 500],
+    );
+    t.equal(driven.logic.nextAttemptAt(), Infinity);
+    t.end();
+  },
+);
 
 void t.test(
   'after an outage of ours first attempts come first, and many overdue retries of one app hold up no other’s',
