@@ -20,19 +20,20 @@ for (const [title, sealedWith, said] of [
   ['all of it with another: it ends', [[other], []], { ...NOTHING, failures: ['ClusterIdentityError'] }],
   ['some of it with another: that is told', [[own], [other]], { ...NOTHING, lines: ['two master keys'] }],
   ['and in one partition, too', [[other, own], []], { ...NOTHING, lines: ['two master keys'] }],
+  ['but not where it is of an app that was removed', [[own, 'removed'], []], { ...NOTHING, noted }],
 ] as const) {
   t.test(title, async (t) => {
     const storage = openStorage(temporaryDirectory(t));
     t.teardown(() => storage.close());
     for (const [number, keys] of sealedWith.entries()) {
       await storage.openPartition('webhooks', number, { epoch: 1, replica: null, onFenced: null });
-      const endpoints = keys.map((secrets, at) => ({
-        type: 'connected',
-        appId: `app_${at}`,
-        accountId: 'acc_1',
-        url: null,
-        signingSecretSealed: secrets.seal('signing-secret', 'whsec_x'),
-      }));
+      const endpoints = keys.flatMap((sealedWith, at) => {
+        const appId = `app_${at}`;
+        const secrets = sealedWith === 'removed' ? other : sealedWith;
+        const signingSecretSealed = secrets.seal('signing-secret', 'whsec_x');
+        const connected = { type: 'connected', appId, accountId: 'acc_1', url: null, signingSecretSealed };
+        return sealedWith === 'removed' ? [connected, { type: 'removed', appId }] : [connected];
+      });
       const command = { type: 'TakeEvents', afterSequence: 0, upstreamSequence: 1, endpoints, events: [] };
       const { type } = await new Promise<Reply>((resolve) => {
         const deadline = Date.now() + 60_000;
