@@ -5,7 +5,16 @@ import { TIMINGS } from '../../actors/pollers/schedule.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, IsToBeSent, SubmitResult } from '../../src/rails/rail.ts';
-import { ACCOUNT, charge, outcome, payout, withdrawal } from './domain/scenario.ts';
+import {
+  ACCOUNT,
+  byOperator,
+  charge,
+  outcome,
+  OWNER,
+  payout,
+  WALLET,
+  withdrawal,
+} from './domain/scenario.ts';
 import { ACCEPTED, BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -439,6 +448,37 @@ for (const end of ['release', 'lose', 'stop'] as const) {
     t.equal(driven.notices.length, 1);
   });
 }
+
+t.test('so is one that came while its account ended what was never taken, as it seems', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  const withdrawn = driven.accounts.create(withdrawal());
+  await driven.clock.advance(5_000);
+  const { accounts } = driven;
+  const handedOn: unknown[] = [];
+  accounts.intercept = (message) => {
+    if (message.type !== 'Hint') return null;
+    handedOn.push(message);
+    return { type: 'done', body: '{}', replayed: false };
+  };
+  const send = accounts.send.bind(accounts);
+  const asked: (() => void)[] = [];
+  accounts.send = (group, partition, message, onReply) => {
+    const isEnd = 'neverTaken' in message && message.neverTaken === true;
+    if (!isEnd) return send(group, partition, message, onReply);
+    driven.hint(withdrawn);
+    asked.push(() => send(group, partition, message, onReply));
+  };
+  accounts.when({ ...byOperator, type: 'RevokeWallet', walletId: WALLET, by: OWNER });
+  while (asked.length === 0) await driven.clock.advance(100);
+  const releasing = driven.pollers.release(0);
+  asked[0]!();
+  await driven.clock.advance(1_000);
+  await releasing;
+  t.equal(accounts.transaction(withdrawn.id).status, 'FAILED');
+  t.hasStrict(handedOn, [{ accountId: ACCOUNT, transactionId: withdrawn.id, handedOn: true }]);
+  t.strictSame(driven.notices, []);
+});
 
 t.test('a callback that is handed on is taken at once, and kept', async (t) => {
   const driven = await new Driven().start();
