@@ -1,6 +1,7 @@
 // A callback about what has ended is the only word there is of it: where its provider does not say soon what it was about, it is
 // noted at its account. Whoever looks after the transaction next finds it there, however the poller before ended.
 import t from 'tap';
+import { CallbackNotes } from '../../actors/pollers/callback-notes.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { GetPending } from '../../src/domain/account-command.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
@@ -8,7 +9,7 @@ import { deriveId } from '../../src/domain/id.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { byOperator, charge, outcome, payout, settle } from './domain/scenario.ts';
+import { ACCOUNT, byOperator, charge, outcome, payout, settle } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -565,6 +566,21 @@ t.test('nor does one that may have lost its partition resolve any', async (t) =>
   await driven.clock.advance(2 * MINUTE, 500);
   t.equal(statusOf(driven, transaction), 'REVERSED');
   t.strictSame(driven.accounts.notes(), [ANSWERED]);
+});
+
+t.test('of so many at once are notes kept, and no more', async (t) => {
+  let now = 0;
+  const noted = new Set<unknown>();
+  const send = (_group: string, _partition: number, message: Message): void => {
+    noted.add((message as { transactionId?: string }).transactionId);
+  };
+  const bus = { partitions: () => 1, send };
+  const clocks = { monotonic: () => now, deadlineClock: () => now };
+  const notes = new CallbackNotes({ partition: 0, bus, ...clocks, holds: () => true, onNoted: () => {} });
+  for (let n = 0; n <= LIMITS.pollerWaitersMax; n++) notes.came(`chg_${n}`, ACCOUNT, null);
+  now = LIMITS.pollerCommandDeadlineMs;
+  notes.tick();
+  t.equal(noted.size, LIMITS.pollerWaitersMax);
 });
 
 t.test('what is written is of the first record format: versions before it read it', async (t) => {
