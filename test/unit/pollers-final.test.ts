@@ -67,6 +67,18 @@ t.test('charges that expire take no place of a payout that was said to have fail
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL', 'SUCCESS_AFTER_FINAL']);
 });
 
+t.test('nor does one more of these: so many are looked at, and those that were said first', async (t) => {
+  const driven = await new Driven().start();
+  const all = Array.from(
+    { length: LIMITS.pollerLateMax + 10 },
+    () => driven.accounts.create(payout({ amount: '500' })).id,
+  );
+  for (const id of all) driven.accounts.when(settle(id));
+  await driven.clock.advance(20 * MINUTE, 5_000);
+  const lookedAt = new Set(driven.mtn.enquiries.map(({ id }) => id));
+  t.strictSame([...lookedAt].toSorted(), all.slice(0, LIMITS.pollerLateMax).toSorted());
+});
+
 t.test('nor of a charge that was paid, which its account has yet to take', async (t) => {
   const driven = await new Driven({ timings: { afterExpiryMs: 20 * MINUTE } }).start();
   const { accounts, clock } = driven;
