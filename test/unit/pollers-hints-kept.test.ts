@@ -1,9 +1,10 @@
 // A callback about what has ended is the only word there is of it: it is kept until its provider has answered, however long
 // that is down, whatever else happens to the transaction, and within bounds.
 import t from 'tap';
+import type { Message } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { charge, outcome, payout, settle } from './domain/scenario.ts';
+import { ACCOUNT, byOperator, charge, outcome, payout, settle } from './domain/scenario.ts';
 import { declined, deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -181,6 +182,10 @@ t.test(
     await driven.clock.advance(10_000);
     t.equal(driven.pollers.size, LIMITS.pollerLateMax);
     t.hasStrict(driven.hint(all.at(-1)!), UNAVAILABLE);
+    const replies: string[] = [];
+    const handedOn = { accountId: ACCOUNT, transactionId: all.at(-1)!.id, deadline: 0, handedOn: true };
+    driven.pollers.send(0, { type: 'Hint', ...handedOn } as Message, ({ type }) => replies.push(type));
+    t.strictSame(replies, ['unavailable'], 'nor one that another poller hands on');
     driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
     await driven.clock.advance(10 * MINUTE, 500);
     t.equal(driven.pollers.size, 0);
@@ -218,5 +223,38 @@ t.test(
     driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
     await driven.clock.advance(MINUTE, 500);
     t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  },
+);
+
+t.test(
+  'a note that its account made without saying so is resolved, where a person resolved the one before',
+  async (t) => {
+    const driven = await new Driven().start();
+    const { accounts, clock } = driven;
+    const transaction = await settledCharge(driven, 100);
+    driven.mtn.onEnquire = () => LOST;
+    driven.hint(transaction);
+    await clock.advance(20_000);
+    const [reconciliationId] = [...accounts.scenario.state.reconciliations.keys()];
+    const resolve = { ...byOperator, type: 'ResolveReconciliation', resolution: 'They keep it.' } as const;
+    accounts.when({ ...resolve, reconciliationId: reconciliationId! });
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onEnquire = () => answer.promise;
+    const send = accounts.send.bind(accounts);
+    let tell = (): unknown => t.fail('it is not noted');
+    accounts.send = (group, partition, message, onReply) => {
+      if (message.type !== 'NoteCallback') return send(group, partition, message, onReply);
+      send(group, partition, message, () => {});
+      tell = () => onReply({ type: 'unknown' });
+    };
+    driven.hint(transaction);
+    await clock.advance(LIMITS.pollerNoteAfterMs + 1_000);
+    t.strictSame(accounts.notes(), ['They keep it.', null]);
+    answer.resolve(paid());
+    await clock.advance(1_000);
+    accounts.send = send;
+    tell();
+    await clock.advance(MINUTE, 500);
+    t.strictSame(accounts.notes(), ['They keep it.', 'The provider was asked, and answered.']);
   },
 );
