@@ -15,7 +15,17 @@ import {
   WALLET,
   withdrawal,
 } from './domain/scenario.ts';
-import { ACCEPTED, BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import {
+  ACCEPTED,
+  BUSY,
+  declined,
+  deferred,
+  Driven,
+  LOST,
+  paid,
+  reversed,
+  settledCharge,
+} from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -79,7 +89,7 @@ t.test('a partition that is handed over calls nobody while it waits for what is 
 });
 
 t.test('a stop waits while an account is asked something, and no longer', async (t) => {
-  for (const type of ['GetPending', 'BeginSubmission']) {
+  for (const type of ['GetPending', 'BeginSubmission', 'NoteCallback']) {
     const driven = await new Driven().start();
     const { accounts } = driven;
     const send = accounts.send.bind(accounts);
@@ -94,8 +104,13 @@ t.test('a stop waits while an account is asked something, and no longer', async 
       driven.provider.settle({ id, accountId: ACCOUNT }, paid({ amount: 5, currency: 'UGX' }));
       await driven.clock.advance(MINUTE);
       t.strictSame(accounts.reconciliation(), ['AMOUNT_MISMATCH']);
-    } else {
+    } else if (type === 'BeginSubmission') {
       accounts.create(withdrawal());
+    } else {
+      const transaction = await settledCharge(driven, 100);
+      driven.mtn.onEnquire = () => LOST;
+      driven.hint(transaction);
+      while (asked.length === 0) await driven.clock.advance(100);
     }
     t.equal(asked.length, 1);
     let stopped = false;
