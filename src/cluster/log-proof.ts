@@ -57,8 +57,10 @@ export class LogProof {
     const { link, feed, storage } = this.#options;
     await storage.catchUpViews('webhooks', partition, true);
     const cursor = Number(storage.views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
-    if (feed.isOwn('accounts', partition, cursor)) return;
-    const missing = await misses({ link, group: 'accounts', partition }, cursor);
+    const isOwn = feed.isOwn('accounts', partition, cursor);
+    const missing = isOwn
+      ? this.#missesOwn(partition, cursor)
+      : await misses({ link, group: 'accounts', partition }, cursor);
     if (missing === null) return;
     const read = `webhooks/${partition}: it has read its accounts up to ${cursor}`;
     throw new LogDiverged(
@@ -67,5 +69,12 @@ export class LogProof {
         : `${read}, and their stream begins after that: only the node that writes them can read on, from its own log. Let it ` +
             'have the role webhooks, and no other node, until a webhook of this partition has gone out',
     );
+  }
+
+  /** As `misses`, of accounts that this process writes: their log has been proven, and what comes next is read from it. */
+  #missesOwn(partition: number, cursor: number): 'end' | null {
+    const { log } = this.#options.storage;
+    log.refresh();
+    return log.tip('accounts', partition).sequence < cursor ? 'end' : null;
   }
 }

@@ -329,11 +329,14 @@ t.test('webhooks that have read more of their accounts than there is are not ser
   await writeAccounts(storage, AHEAD, 1);
   await readAccounts(hosting, AHEAD, 1, 1);
   await readAccounts(hosting, AHEAD, 2, 2);
-  await t.rejects(
-    host.acquire('webhooks', AHEAD, 3),
-    /read its accounts up to 2, and their stream ends before/,
-  );
+  const refusal = /read its accounts up to 2, and their stream ends before/;
+  await t.rejects(host.acquire('webhooks', AHEAD, 3), refusal);
   t.match(logs.problem, /not proven, not served: webhooks\/8/);
+  host.serve('accounts', AHEAD);
+  await t.rejects(host.acquire('webhooks', AHEAD, 3), refusal, 'nor beside who writes them');
+  await writeAccounts(storage, AHEAD, 2);
+  await host.acquire('webhooks', AHEAD, 3);
+  t.equal(logs.problem, null);
 });
 
 t.test('nor are those whose next record is in the stream no more', async (t) => {
@@ -370,6 +373,9 @@ t.test('nor are those whose next record is in the stream no more', async (t) => 
   const { length } = kept;
   await logs.keepViewsUp();
   t.equal(kept.length, length, 'what could not be prepared is not kept up');
+  host.serve('accounts', PURGED);
+  await host.acquire('webhooks', PURGED, 3);
+  t.equal(logs.problem, null, 'who writes them has it in the own log');
 });
 
 t.test('webhooks that are taken over do not wait for the views of logs that are followed', async (t) => {
