@@ -189,3 +189,29 @@ t.test('what the disk of NATS has forgotten while it is read is not waited for',
   t.strictSame(reached.tip.hash, tip.hash);
   t.equal(reached.offset, 0, 'and what is written next comes where it ends');
 });
+
+t.test(
+  'what was trimmed after the end of a log is said to be missing, and where it is put back from',
+  async (t) => {
+    const partition = await newPartition();
+    const temporary = temporaryLog();
+    const { log } = temporary;
+    const first = batchAfter(emptyTip, partition, 1, 'the first');
+    await publish(first);
+    let tip = tipAt(first);
+    for (const record of ['the second', 'the third']) tip = await publishAfter(tip, partition, record);
+    await log.appendForeign('accounts', partition, [first.bytes]);
+    await nats.manager.streams.purge(logStream('accounts', partition), { seq: tip.batch });
+    const follower = new LogFollower({ link: nats, log, group: 'accounts', partition });
+    t.teardown(async () => {
+      await follower.close();
+      await temporary.remove();
+    });
+    await t.rejects(follower.reachEnd(), {
+      name: 'LogDiverged',
+      message:
+        /the stream begins with batch 3, and the log of this machine ends with 1: .* archive \(npm run wal -- import\)$/,
+    });
+    t.equal(log.lastBatchNumber('accounts', partition), 1, 'and nothing is cut off');
+  },
+);
