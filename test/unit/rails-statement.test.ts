@@ -167,18 +167,19 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
   const { matched, findings } = compare(ledger.movements, lines, period);
   t.equal(matched, 5, 'the one that settled just after midnight too');
   t.strictSame(
-    findings.map(({ kind, transactionId, line: at, ledger: ours, statement }) => [
+    findings.map(({ kind, transactionId, line: at, ledger: ours, statement, time }) => [
       kind,
       transactionId,
       at,
       ours,
       statement,
+      Date.parse(time ?? '') - START,
     ]),
     [
-      ['different', wrong, 6, '5.00 KES', '5.01 KES'],
-      ['extra', unknown, 8, null, '9 KES'],
-      ['extra', null, 9, null, '1000.00 KES'],
-      ['missing', unpaid, null, '4.00 KES', null],
+      ['different', wrong, 6, '5.00 KES', '5.01 KES', 1],
+      ['extra', unknown, 8, null, '9 KES', 60_000],
+      ['extra', null, 9, null, '1000.00 KES', 0],
+      ['missing', unpaid, null, '4.00 KES', null, 1],
     ],
   );
   t.strictSame(periodOf(lines), { from: START, to: START + 24 * HOUR });
@@ -209,10 +210,16 @@ t.test('what a finding says, also of a statement without times and currencies', 
 });
 
 t.test('what differs just outside the period is not reported: another period has it', async (t) => {
-  const charges = [1, 2, 3, 4].map((number) => id('charge', number));
-  const [before, after, early, late] = charges as [string, string, string, string];
+  const charges = [1, 2, 3, 4, 5].map((number) => id('charge', number));
+  const [before, after, early, late, within] = charges as [string, string, string, string, string];
   const period = { from: START, to: START + HOUR, slackMs: HOUR };
-  const at = { [before]: START - 9, [after]: START + HOUR, [early]: START - 9, [late]: START + HOUR };
+  const at = {
+    [before]: START - 9,
+    [after]: START + HOUR,
+    [early]: START - 9,
+    [late]: START + HOUR,
+    [within]: START,
+  };
   const ledger = floatOf('mtn_ke', period, [
     record(START - 9 * HOUR, ...charges.map((each) => created('ChargeCreated', each, 500))),
     ...charges.map((each) => record(at[each]!, { type: 'TransactionSucceeded', id: each })),
@@ -222,6 +229,7 @@ t.test('what differs just outside the period is not reported: another period has
     line(after, '5.01', START + HOUR),
     line(early, '5.01', START),
     line(late, '5.01', START + HOUR - 1),
+    line(within, '5.01', START - 1),
   ];
   const lines = readStatement([HEADINGS, ...rows].join('\n'), DEFAULT_COLUMNS, 'Z');
   const { matched, findings } = compare(ledger.movements, lines, period);
@@ -231,8 +239,9 @@ t.test('what differs just outside the period is not reported: another period has
     [
       ['different', early],
       ['different', late],
+      ['different', within],
     ],
-    'of the others the line is outside, too',
+    'of the others line and movement are outside',
   );
 });
 
@@ -341,7 +350,9 @@ t.test(
     );
     const lastHours = { from: records.at(-1)!.at - HOUR, to: Infinity, slackMs: 0 };
     t.equal(movementsOf(0, 0, lastHours).length, 2, 'the reversals');
-    for (const period of [always, lastHours]) {
+    const before = { ...always, to: lastHours.from };
+    t.equal(movementsOf(0, 0, before).length, 6, 'all but those');
+    for (const period of [always, lastHours, before]) {
       const whole = movementsOf(0, 0, period);
       for (let trimmed = 1; trimmed <= records.length; trimmed += 1) {
         for (let reached = trimmed; reached <= records.length; reached += 1) {
