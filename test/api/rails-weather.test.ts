@@ -371,6 +371,10 @@ t.test(
       socket.on('close', () => clearInterval(telling));
       socket.on('data', (request) => {
         const [, path = ''] = request.toString('latin1').split(' ');
+        if (path === '/stalls') {
+          socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{');
+          return;
+        }
         if (path !== '/never') {
           socket.write(pieces(Number(path.slice(1))));
           return;
@@ -390,6 +394,10 @@ t.test(
       return result;
     };
     t.hasStrict(await get('/never', 500), { type: 'lost', reason: 'the answer took too long' });
+    const startedAt = performance.now();
+    t.hasStrict(await get('/stalls', 500), { type: 'lost' });
+    const tookMs = performance.now() - startedAt;
+    t.ok(tookMs < 30_000, `${tookMs} ms`);
     t.match(await get('/2000', 15_000), { type: 'answer', text: /^ {2000}$/ });
     t.hasStrict(await get('/3000', 15_000), { type: 'lost', reason: 'the answer is too long' });
     await new Promise((resolve) => odd.close(resolve));
