@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { DataDirectoryError, IDENTITY_FILE, readIdentity } from '../../src/data-directory/identity.ts';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
 import { printable } from '../../wal/printable.ts';
@@ -21,7 +22,7 @@ const HELP = `npm run webhooks -- <command>
       after a kill -9, by the next listen.
 
   trigger <event type> [--key sk_live_…]
-      Moves money in the simulator so that the event comes:
+      Moves money in the simulator so that the event comes, never where DATA_DIR says that money is real:
       ${Object.keys(TRIGGERS).join('\n      ')}
 
 The service is found through DATA_DIR/demo.json (default ./data), which standalone writes. For an account other than the
@@ -53,7 +54,7 @@ async function run(): Promise<number> {
     if (!isEventType(type)) return say(`"${type}" is no event type. ${HELP}`, WRONG_USAGE);
     return await runTrigger(values, type);
   } catch (error) {
-    if (error instanceof ServiceRefused) return say(error.message, 1);
+    if (error instanceof ServiceRefused || error instanceof DataDirectoryError) return say(error.message, 1);
     const isUsage =
       error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
     if (isUsage) return say(error.message, WRONG_USAGE);
@@ -84,6 +85,7 @@ async function runListen(chosen: Chosen, forwardTo: string | null): Promise<numb
 }
 
 async function runTrigger(chosen: Chosen, type: Parameters<typeof trigger>[1]): Promise<number> {
+  refuseRealMoney();
   const client = new ServiceClient(addressOf(chosen));
   const { appId } = client.address;
   const app = appId === null ? null : await appOf(client, appId);
@@ -134,9 +136,24 @@ function noHttpUrl(text: string): string {
   return `"${text}" is not a URL that starts with http:// or https://.`;
 }
 
+/** The numbers that the simulator knows are those of strangers, too. Of a service that only BASE_URL names nothing here says it. */
+function refuseRealMoney(): void {
+  const directory = dataDir();
+  if (process.env['BASE_URL'] !== undefined || readIdentity(directory)?.money !== 'real') return;
+  const says = `${join(directory, IDENTITY_FILE)} says that money is real there`;
+  throw new ServiceRefused(
+    'real_money',
+    `${says}: "trigger" would ask strangers for some, and send it to them.`,
+  );
+}
+
+function dataDir(): string {
+  const set = process.env['DATA_DIR'] ?? '';
+  return set === '' ? './data' : set;
+}
+
 function readDemo(): Readonly<Record<string, string | undefined>> {
-  const dataDir = process.env['DATA_DIR'] ?? '';
-  const path = join(dataDir === '' ? './data' : dataDir, 'demo.json');
+  const path = join(dataDir(), 'demo.json');
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>;
   } catch (error) {

@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import net from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -15,6 +15,7 @@ import { listen } from '../../actors/webhooks/listen.ts';
 import { ServiceClient } from '../../actors/webhooks/service-client.ts';
 import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
+import { FORMAT, writeIdentity } from '../../src/data-directory/identity.ts';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Demo } from '../../src/operator/demo.ts';
@@ -342,6 +343,28 @@ void t.test('a key that is none, and an address of something else, are told in w
     const [code] = (await once(child, 'close')) as [number];
     t.equal(code, 1);
     t.match(child.text.trim(), says);
+  }
+});
+
+void t.test('trigger moves no real money: strangers have the numbers that the simulator knows', async (t) => {
+  const service = new Receiver(null);
+  await service.listen();
+  t.teardown(() => service.close());
+  const url = `http://127.0.0.1:${service.port}`;
+  const secret_key = `sk_live_${'0'.repeat(26)}${'a'.repeat(43)}`;
+  for (const [money, asks] of [
+    ['real', 0],
+    ['simulated', 1],
+  ] as const) {
+    const DATA_DIR = temporaryDirectory(t);
+    const identity = { format: FORMAT, partitions: 2, masterKey: null, records: 0, money, cluster: false };
+    writeIdentity(DATA_DIR, identity);
+    const demo = { secret_key, base_url: url, operator_url: url, operator_token: 'token' };
+    writeFileSync(join(DATA_DIR, 'demo.json'), JSON.stringify(demo));
+    const child = start('actors/webhooks/cli.ts', ['trigger', 'deposit.successful'], { DATA_DIR });
+    t.same(await once(child, 'close'), [1, null]);
+    t.match(child.text, asks === 0 ? /daftari\.json says that money is real there: / : /is no JSON/);
+    t.equal(service.received.length, asks);
   }
 });
 
