@@ -324,6 +324,29 @@ t.test(
   },
 );
 
+t.test(
+  'a partition that is handed over before its account has said what there is asks no more',
+  async (t) => {
+    for (const type of ['ListPending', 'ListExpired', 'ListReconciliation']) {
+      const driven = new Driven();
+      let asked = 0;
+      driven.accounts.intercept = (message) => {
+        if (message.type !== type) return null;
+        asked++;
+        return UNAVAILABLE;
+      };
+      const starting = driven.pollers.start(0);
+      await driven.clock.advance(5_000);
+      const before = asked;
+      t.ok(before > 1, type);
+      const releasing = driven.pollers.release(0);
+      await driven.clock.advance(MINUTE, 1_000);
+      await t.resolves(Promise.all([starting, releasing]));
+      t.equal(asked, before, type);
+    }
+  },
+);
+
 t.test('a stop is not held up where the feed told of an outcome before its account answered', async (t) => {
   const driven = await new Driven().start();
   driven.accounts.intercept = (message) => {
