@@ -529,15 +529,20 @@ t.test('a transaction over a rail that is not there is told of, and waits', asyn
 });
 
 t.test('a transaction whose rail has another country by now is told of, and not sent there', async (t) => {
-  const driven = new Driven();
-  const { id } = driven.accounts.create(payout());
-  driven.routes = { 'KE:MTN': 'mtn_ug' };
-  await driven.crash();
-  driven.hint({ id });
-  await driven.clock.advance(5 * MINUTE);
-  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
-  t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 0);
-  t.hasStrict(driven.notices[0], { what: 'no_rail', provider: 'mtn_ug', transactionId: id });
+  for (const hasEnded of [false, true]) {
+    const driven = new Driven();
+    const { id } = driven.accounts.create(payout());
+    if (hasEnded) driven.accounts.when(outcome(id, 'SUCCESSFUL'));
+    driven.routes = { 'KE:MTN': 'mtn_ug' };
+    await driven.crash();
+    const replies: string[] = [];
+    driven.hint({ id }, ({ type }) => replies.push(type));
+    await driven.clock.advance(5 * MINUTE);
+    t.equal(driven.accounts.transaction(id).status, hasEnded ? 'SUCCESSFUL' : 'PENDING_PROVIDER');
+    t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 0);
+    t.hasStrict(driven.notices[0], { what: 'no_rail', provider: 'mtn_ug', transactionId: id });
+    t.strictSame(replies, ['unavailable'], 'nor is a callback of it looked into');
+  }
 });
 
 t.test('an adapter that throws is our fault, and counts as a lost answer', async (t) => {
