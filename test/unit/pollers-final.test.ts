@@ -222,6 +222,35 @@ t.test(
   },
 );
 
+t.test('one that is failed as a callback comes is looked at on all the same', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts, clock } = driven;
+  const transaction = accounts.create(payout());
+  const body = JSON.stringify({ sequence: accounts.scenario.lines.length, data: [], next: null });
+  const send = accounts.send.bind(accounts);
+  const asked: (() => void)[] = [];
+  accounts.send = (group, partition, message, onReply) => {
+    // As where this poller had let go of it.
+    if (message.type === 'ListPending') return onReply({ type: 'done', body, replayed: false });
+    if (message.type !== 'GetPending') return send(group, partition, message, onReply);
+    asked.push(() => send(group, partition, message, onReply));
+  };
+  await driven.crash();
+  driven.hint(transaction);
+  accounts.when(settle(transaction.id));
+  await clock.advance(100);
+  // It is looked at by the time that the account says of what the callback is.
+  t.equal(asked.length, 2);
+  for (const answer of [1, 0, 2]) {
+    asked[answer]!();
+    await clock.advance(100);
+  }
+  await clock.advance(5 * MINUTE, 1_000);
+  driven.provider.settle(transaction, paid());
+  await clock.advance(60 * MINUTE, 1_000);
+  t.strictSame(accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
 t.test('a payout that a person has said to have failed is looked at on, and not sent again', async (t) => {
   for (const restarts of [false, true]) {
     const driven = await new Driven().start();
