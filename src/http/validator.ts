@@ -50,7 +50,6 @@ export function compileQuery<Schema extends TObject>(schema: Schema): (raw: stri
   const validateOf = compiled(schema);
   const properties: Readonly<Record<string, TSchema>> = schema.properties;
   return (raw) => {
-    if (raw === '') return { values: {}, problem: null };
     const pairs = parseQuery(raw);
     if (isRejection(pairs)) return { values: {}, problem: pairs };
     const values: Record<string, unknown> = {};

@@ -58,6 +58,14 @@ function checkQuery(t: Test, route: Route): void {
   }
 }
 
+void t.test('a parameter that is required is missed also where there is no query', async (t) => {
+  const parse = compileQuery(Type.Object({ since: Type.String(), limit: Type.Optional(Type.Integer()) }));
+  for (const raw of ['', '&', 'limit=1']) {
+    t.hasStrict(parse(raw).problem, { code: 'validation_failed', param: 'since' }, raw);
+  }
+  t.strictSame(parse('since=x'), { values: { since: 'x' }, problem: null });
+});
+
 // Nothing is called of it.
 const context = { token: 'op_token', metrics: { contentType: 'text/plain' } } as OperatorContext;
 
