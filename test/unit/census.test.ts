@@ -5,6 +5,8 @@ import { Census } from '../../actors/accounts/census.ts';
 import { AccountsPartition } from '../../actors/accounts/group.ts';
 import { encodeAccount, encodeOpen, openKey, openOf } from '../../actors/accounts/rows.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { decodeRecord } from '../../src/domain/event-codec.ts';
+import { deriveId } from '../../src/domain/id.ts';
 import { money } from '../../src/domain/money.ts';
 import type { Views } from '../../wal/types.ts';
 import { fundedMerchant, outcome, payout } from './domain/scenario.ts';
@@ -63,5 +65,30 @@ t.test(
     t.strictSame(partition.census!.holds('UGX'), { count: 3, amount });
     t.equal(partition.census!.open('PENDING_PROVIDER'), 3);
     t.strictSame(read, ['account']);
+  },
+);
+
+t.test(
+  'what was counted of a partition that is gone stays counted, and what was open there is not',
+  async (t) => {
+    const census = new Census();
+    const gone = [new Census(), new Census()];
+    for (const each of [census, ...gone]) {
+      const scenario = fundedMerchant();
+      const { id } = scenario.create(payout());
+      scenario.given({
+        type: 'ReconciliationRaised',
+        id: deriveId('reconciliation', id, 0),
+        kind: 'AMOUNT_MISMATCH',
+        transactionId: id,
+        detail: 'Paid twice.',
+      });
+      for (const line of scenario.lines.slice(-2)) each.follow(decodeRecord(line), scenario.state);
+    }
+    for (const each of gone) census.absorb(each);
+    t.strictSame([...census.entered()], [{ type: 'PAYOUT', status: 'PENDING_PROVIDER', count: 3 }]);
+    t.strictSame(census.reconciliation('AMOUNT_MISMATCH'), { raised: 3, open: 1 });
+    t.equal(census.open('PENDING_PROVIDER'), 1);
+    t.equal(census.holds('UGX').count, 1);
   },
 );
