@@ -133,6 +133,12 @@ t.test('a cycle ends', async (t) => {
   for (const value of [list, error]) t.match(JSON.stringify(redact(value)), /deeper/);
 });
 
+t.test('what JSON has no form for has one in a line', async (t) => {
+  const fields = { at: new Date(NaN), keys: new Set(['sk_live_0ABC', 1]), token: undefined };
+  const written = { at: null, keys: ['sk_live_[redacted]', 1], token: undefined };
+  t.strictSame(redact(fields), written, 'a time that is none would throw, and end the process over a line');
+});
+
 t.test('a line has time, level, node, fields and message, all redacted', async (t) => {
   const { lines, log } = recorded();
   const cause = new Error('no wallet on 256772123456');
@@ -153,6 +159,8 @@ t.test('a line has time, level, node, fields and message, all redacted', async (
   });
   t.notMatch(JSON.stringify(line), /256772123456|xyz/);
   t.hasStrict(line, { err: { cause: { message: 'no wallet on 25677****456' } } });
+  const { stack } = line!['err'] as { readonly stack: string };
+  t.match(stack, /^Error: submit with Bearer \[redacted\]\n +at /, 'and where it was thrown');
 });
 
 t.test('a terminal obeys nothing of what a provider has said', async (t) => {
