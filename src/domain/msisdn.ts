@@ -103,7 +103,8 @@ export function parseMsisdn(text: string, country: Country): Msisdn | null {
     const from = COUNTRY_OF_DIALING_CODE.get(Math.floor(value / NATIONAL_SIZE));
     return from === undefined ? null : mobile(from, value % NATIONAL_SIZE, value);
   }
-  if (significant === NATIONAL_LENGTH && leadingZeros <= 1 && !plus) {
+  // One that is not in the list only a newer version knows.
+  if (significant === NATIONAL_LENGTH && leadingZeros <= 1 && !plus && COUNTRIES.includes(country)) {
     return mobile(country, value, Number(COUNTRY_FACTS[country].dialingCode) * NATIONAL_SIZE + value);
   }
   return null;

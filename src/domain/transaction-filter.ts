@@ -78,6 +78,7 @@ function digit<T>(list: readonly T[], value: T): string {
   return text;
 }
 
+/** Of a name that only a newer version has in its list there is none. */
 function hasDigit<T>(bucket: string, position: number, list: readonly T[], wanted: T | undefined): boolean {
-  return wanted === undefined || bucket.charAt(position) === digit(list, wanted);
+  return wanted === undefined || list[Number(bucket.charAt(position))] === wanted;
 }

@@ -3,15 +3,21 @@
 
 import t from 'tap';
 import { accountsGroup } from '../../actors/accounts/group.ts';
+import { listPage } from '../../actors/accounts/listing.ts';
+import { Memory } from '../../actors/accounts/memory.ts';
+import { encodeOpen, openKey, openOf, SEPARATOR } from '../../actors/accounts/rows.ts';
+import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import type { Group } from '../../actors/runtime/group.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
+import type { Country } from '../../src/domain/country.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import { isQuery } from '../../src/nats/bus/repeatable.ts';
 import type { Views } from '../../wal/types.ts';
-import { ACCOUNT, charge } from './domain/scenario.ts';
+import { ACCOUNT, charge, fundedMerchant, payout, thenRefused } from './domain/scenario.ts';
 import { Driven } from './pollers-driven.ts';
 
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
@@ -79,6 +85,37 @@ for (const group of GROUPS) {
     t.end();
   });
 }
+
+void t.test('accounts: a list of what only a newer version has a name for is empty', (t) => {
+  const transaction = fundedMerchant().create(payout());
+  const bucket = bucketOf(transaction);
+  const views: Views = {
+    get: () => encodeTransaction(transaction),
+    *range(table) {
+      if (table === 'open') {
+        yield { key: openKey(ACCOUNT, transaction.id), value: encodeOpen(openOf(transaction)!) };
+      }
+      // Of another that is at rest.
+      if (table === 'bucket') yield { key: ACCOUNT + SEPARATOR + bucket, value: '' };
+    },
+  };
+  const listed = (filter: object): number => {
+    const memory = new Memory(views, { sequence: 1, writesRows: false });
+    const bounds = { limit: 10, charactersMax: Infinity, skippedMax: Infinity };
+    return listPage(memory, views, ACCOUNT, filter, null, bounds).transactions.length;
+  };
+  for (const name of ['type', 'status', 'approvalStatus', 'country', 'network', 'currency'] as const) {
+    t.equal(listed({ [name]: transaction[name] }), 1, name);
+    t.equal(listed({ [name]: 'NEWER' }), 0, `${name}: what it does not know it has none of`);
+  }
+  t.end();
+});
+
+void t.test('accounts: a local number of a country that only a newer version knows is refused', (t) => {
+  const create = charge({ msisdn: '0772123456', country: 'TZ' as Country });
+  thenRefused(fundedMerchant().decide(create), 'invalid_msisdn', 'msisdn');
+  t.end();
+});
 
 void t.test('pollers: what they do not know is no callback', async (t) => {
   const driven = await new Driven().start();
