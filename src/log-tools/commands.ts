@@ -7,6 +7,7 @@ import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { inspect } from './inspect.ts';
 import { replay } from './replay.ts';
 import { verify } from './verify.ts';
+import { LogCorruption } from '../../wal/batch.ts';
 import { archiveTool, type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
 import { backupTool } from '../../wal/tools/backup.ts';
 import { exportTool, importTool } from '../../wal/tools/export.ts';
@@ -18,16 +19,29 @@ import type { Tool } from '../../wal/tools/tool.ts';
  *  stream. */
 function neededByWebhooks(directory: string): Promise<NeededFrom> {
   return withData(directory, async ({ log, views, partitionCount }) => {
-    const cursors = Array.from({ length: partitionCount() }, (_, partition) => {
+    const cursorOf = (partition: number): number | null => {
       const position = views?.position('webhooks', partition) ?? null;
       if (position === null && log.lastBatchNumber('webhooks', partition) === 0) return null;
       // Views of another log are made again from this one's beginning, and what they say was read may not have been.
       const isOfThis = position !== null && log.holds('webhooks', partition, position);
       return isOfThis ? Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0) : 0;
-    });
+    };
+    // Of a log that is damaged it cannot be told: all is kept for it.
+    const cursors = Array.from({ length: partitionCount() }, (_, partition) =>
+      unlessDamaged(() => cursorOf(partition), 0),
+    );
     const needed = cursors.map((cursor) => (cursor === null ? null : cursor + 1));
     return ({ group, partition }) => (group === 'accounts' ? (needed[partition] ?? null) : null);
   });
+}
+
+function unlessDamaged<T>(tell: () => T, otherwise: T): T {
+  try {
+    return tell();
+  } catch (error) {
+    if (error instanceof LogCorruption) return otherwise;
+    throw error;
+  }
 }
 
 /** Webhooks that have read more of their accounts' log than there is are not served: they would pass over what is written there next. */

@@ -223,7 +223,8 @@ export function trimTool(neededFrom: ((directory: string) => Promise<NeededFrom>
 Without --yes it says what it would remove. Removes only batches that are in the archive (whose files are checked against
 their hashes, and their chain against the log's), below the checkpoint, and below every cursor that needs them. The hash of
 the last batch removed stays: the rest of the log is still proven. What an import that did not come to its end had put back
-before the log's beginning goes, too. The service that writes the directory must be stopped.
+before the log's beginning goes, too. Of a partition that is damaged it removes nothing, and says so, with status 1. The service that
+writes the directory must be stopped.
 
   trim --archive /mnt/archive/daftari
   trim --archive /mnt/archive/daftari --yes`,
@@ -259,7 +260,7 @@ async function runTrim(
 ): Promise<ToolResult> {
   const { directory } = input;
   const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
-  const look = async (): Promise<Trim[]> => {
+  const look = async (): Promise<Trims> => {
     const needed = (await neededFrom?.(directory)) ?? (() => null);
     return withReader(directory, (reader) => plan(reader, source, input, needed));
   };
@@ -267,10 +268,10 @@ async function runTrim(
   // Otherwise it would be made, to be held.
   assertHasLog(directory);
   // Looked at while it is held: a start in between may make views anew that had reached further, and read all again.
-  const trims = yes
+  const { trims, faults } = yes
     ? await whileStopped(directory, async () => {
         const planned = await look();
-        await remove(directory, planned);
+        await remove(directory, planned.trims);
         return planned;
       })
     : await look();
@@ -280,9 +281,14 @@ async function runTrim(
   });
   const count = trims.reduce((sum, { from, last, left }) => sum + last - from + left, 0);
   return {
-    sound: true,
-    report: { removed: yes, partitions: trims },
-    lines: [...table(rows), ...(neededFrom === null ? [cursorsUnknown] : []), trimmedText(count, yes)],
+    sound: faults.length === 0,
+    report: { removed: yes, partitions: trims, faults },
+    lines: [
+      ...table(rows),
+      ...faults.map((fault) => `${nameOf(fault)}: nothing to remove: ${fault.problem}`),
+      ...(neededFrom === null ? [cursorsUnknown] : []),
+      trimmedText(count, yes),
+    ],
   };
 }
 
@@ -303,25 +309,36 @@ async function remove(directory: string, trims: readonly Trim[]): Promise<void> 
   }
 }
 
+/** A partition that is damaged keeps nothing from the others: where the disk is full, they may have the only room there is to make. */
+interface Trims {
+  readonly trims: readonly Trim[];
+  readonly faults: readonly ArchiveFault[];
+}
+
 async function plan(
   reader: LogReader,
   source: SegmentDirectory,
   input: ToolInput,
   neededFrom: NeededFrom,
-): Promise<Trim[]> {
+): Promise<Trims> {
   const names = chosen(reader.partitionNames(), input.values);
   const keepSequence = numberOf(input.values, 'keep-sequence') ?? Infinity;
   return withViews(input.directory, async (views) => {
     const trims: Trim[] = [];
+    const faults: ArchiveFault[] = [];
     for (const name of names) {
       const needed = Math.min(keepSequence, neededFrom(name) ?? Infinity);
       const position = views?.position(name.group, name.partition) ?? null;
-      // From views of another log nothing starts: they are made again, from this log's first batch.
-      const isOfThis = position !== null && reader.holds(name.group, name.partition, position);
-      const checkpoint = isOfThis ? position.batch : 0;
-      trims.push(await planPartition(reader, source, name, { needed, checkpoint }));
+      try {
+        // From views of another log nothing starts: they are made again, from this log's first batch.
+        const isOfThis = position !== null && reader.holds(name.group, name.partition, position);
+        const checkpoint = isOfThis ? position.batch : 0;
+        trims.push(await planPartition(reader, source, name, { needed, checkpoint }));
+      } catch (error) {
+        faults.push({ ...name, problem: problemIn(error) });
+      }
     }
-    return trims;
+    return { trims, faults };
   });
 }
 

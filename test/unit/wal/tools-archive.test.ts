@@ -2,6 +2,7 @@
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { logTools } from '../../../src/log-tools/commands.ts';
 import { emptyTip } from '../../../wal/batch.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
@@ -10,6 +11,7 @@ import { walTools } from '../../../wal/tools/all.ts';
 import { trimTool } from '../../../wal/tools/archive.ts';
 import { whileStopped } from '../../../wal/tools/stopped.ts';
 import { runTools } from '../../../wal/tools/tool.ts';
+import { ViewStore } from '../../../wal/views.ts';
 import { bytesAt, checkpointAll, key, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
 import { runTool } from './run-tool.ts';
 
@@ -154,6 +156,42 @@ t.test('trim removes nothing when its archive is damaged, or is of another log',
       { start: { batch: 0 } },
     ]);
   }
+});
+
+t.test('of a partition that is damaged, and of what it may still read, trim removes nothing', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 4, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  const views = ViewStore.open({ directory: data });
+  const cursor = { table: 'cursor', key: 'upstream', value: '12' };
+  await views.commit('webhooks', 0, views.position('webhooks', 0)!, [cursor]);
+  await views.close();
+  await tool('archive', '--data', data, '--to', archive);
+  const trim = (...args: string[]) =>
+    runTool([...walTools, ...logTools], 'trim', '--data', data, '--archive', archive, ...args);
+  const trimJson = async (...args: string[]) => {
+    const { status, out } = await trim(...args, '--json');
+    return { status, ...JSON.parse(out) };
+  };
+  t.match(await trimJson(), { status: 0, partitions: [{ last: 4 }, { last: 4 }, { last: 4 }], faults: [] });
+  const database = openLogDatabase({ directory: data });
+  const last: [string, number, number] = ['webhooks', 0, 5];
+  const bytes = Buffer.from(database.getBinary(last)!);
+  await database.put(last, bytes.fill(0, 70, 80));
+  await database.close();
+  const partitions = [{ last: 1, why: /^from sequence 1, which is needed/ }, { last: 4 }];
+  const faults = [{ group: 'webhooks', partition: 0, problem: /CRC32C/ }];
+  t.match(await trimJson(), { status: 1, partitions, faults });
+  t.match((await trim()).out, /^webhooks\/0: nothing to remove: log corrupt: webhooks\/0 batch 5/m);
+  t.match(await trimJson('--group', 'accounts'), { status: 0, partitions, faults: [] });
+  t.match(await trimJson('--yes'), { status: 1, partitions, faults });
+  const reader = LogReader.openReader({ directory: data });
+  const names = [...reader.partitionNames()];
+  t.strictSame(
+    names.map(({ group, partition }) => reader.startOf(group, partition).batch),
+    [1, 4, 0],
+  );
+  await reader.close();
 });
 
 t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
