@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
 import { logTools } from '../../../src/log-tools/commands.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { restoreTool } from '../../../wal/tools/restore.ts';
@@ -67,6 +68,29 @@ t.test(
     }
   },
 );
+
+t.test('each partition that stays out of a backup is told with its own trouble', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 2);
+  await tool('backup', '--data', data, '--to', to);
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory: data, now: Date.now, onFailure });
+  await log.truncateAfter('accounts', 1, 2);
+  await log.close();
+  await write(data, 2, { epoch: 2, atMs: Date.parse('2026-11-22T09:00:00Z') });
+  // The last that the backup has of it, by which it would know the log.
+  const database = openLogDatabase({ directory: data });
+  const last: [string, number, number] = ['accounts', 0, 3];
+  await database.put(last, Buffer.from(database.getBinary(last)!).fill(0, 70, 80));
+  await database.close();
+  const { status, out } = await tool('backup', '--data', data, '--to', to);
+  t.equal(status, 1);
+  t.match(out, /^Nothing of accounts\/0, webhooks\/0 was added: log corrupt: accounts\/0 batch 3: /m);
+  t.match(
+    out,
+    /^Nothing of accounts\/1 was added: accounts\/1: the log has another batch 3 than the backup/m,
+  );
+});
 
 t.test('a backup is of one log: another is refused, also where that has more partitions', async (t) => {
   const [data, other, to] = [next(), next(), next()];
