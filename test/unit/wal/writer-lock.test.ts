@@ -51,12 +51,18 @@ t.test('a lock that names no process is taken, too, where the system does not sa
   const path = join(directory, 'nameless');
   mkdirSync(path);
   // As a power cut leaves it; then what else signals more than one process.
-  for (const text of ['', '0', '-1', 'none']) {
+  for (const text of ['', '0', '-1', 'none', '999999999 ']) {
     writeFileSync(join(path, 'writer.lock'), text);
     const lock = WriterLock.take(path);
     t.throws(() => WriterLock.take(path), new RegExp(`being written by process ${process.pid}$`));
     lock.release();
   }
+  writeFileSync(join(path, 'writer.lock'), `${process.ppid} `);
+  t.throws(
+    () => WriterLock.take(path),
+    new RegExp(`being written by process ${process.ppid}$`),
+    'one that lives',
+  );
   t.end();
 });
 
