@@ -9,10 +9,11 @@ import { temporaryDirectory } from '../../temporary-directory.ts';
 
 const root = temporaryDirectory(t);
 const program = join(root, 'program.mjs');
-// Ends as its second argument says, of the first time and of the second, in which it knows what cannot be read.
+// Ends as its second argument says, of the first time and of the second, in which it knows what cannot be read; and with whoever
+// started it: until then it listens.
 writeFileSync(
   program,
-  `process.once('message', ({ directory, unreadable }) => {
+  `process.on('message', ({ directory, unreadable }) => {
     const [, ends, ...others] = process.argv.slice(2);
     const end = ends.split(',')[unreadable === null ? 0 : 1];
     const temporary = others[others.indexOf('--temporary') + 1];
@@ -23,9 +24,7 @@ writeFileSync(
     };
     if (others.includes('--temporary')) process.send({ temporary }, go);
     else go();
-  });
-  // A signal of its own is on its way.
-  setInterval(() => {}, 1_000);`,
+  });`,
 );
 
 const DEATH = 'SIGUSR2';
