@@ -170,6 +170,32 @@ t.test('noise is judged as Welch does', async (t) => {
   t.ok(near.resolution! > 0.15 && near.resolution! < 0.35, `it could have shown ${near.resolution}`);
 });
 
+t.test('what differs is told at 95 %, of however many pairs, and at no less', async (t) => {
+  const exact = new Set([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 30, 60, 120]);
+  for (let freedom = 1; freedom <= 130; freedom++) {
+    const count = freedom + 1;
+    const apart = Array.from({ length: count }, (_, n) => (n % 2 === 0 ? 0.01 : -0.01));
+    const mean = apart.reduce((sum, each) => sum + each, 0) / count;
+    const variance = apart.reduce((sum, each) => sum + (each - mean) ** 2, 0) / freedom;
+    const { resolution } = comparePairs(Array<number>(count).fill(1), apart.map(Math.exp));
+    const share = shareWithin(Math.log1p(resolution!) / Math.sqrt(variance / count), freedom);
+    t.ok(share > 0.9499, `${share} of what nothing has changed is within the noise, of ${count} pairs`);
+    if (exact.has(freedom)) t.ok(share < 0.9501, `${share}, of ${count} pairs`);
+  }
+});
+
+/** Of Student's distribution: how likely it is no further from 0 than `bound`. */
+function shareWithin(bound: number, freedom: number): number {
+  const STEPS = 4_000;
+  // With tan θ √freedom in its place the density is cos θ to the power of freedom - 1, but for a factor.
+  const upTo = (end: number): number => {
+    let sum = 0;
+    for (let n = 0; n < STEPS; n++) sum += Math.cos(((n + 0.5) / STEPS) * end) ** (freedom - 1);
+    return (sum / STEPS) * end;
+  };
+  return upTo(Math.atan(bound / Math.sqrt(freedom))) / upTo(Math.PI / 2);
+}
+
 t.test('the search finds the highest rate that holds', async (t) => {
   const limit = 7_300;
   const asked: number[] = [];

@@ -86,6 +86,14 @@ function report(peaks: number[]): Report {
   };
 }
 
+function withFigure(report: Report, name: string, unit: string, value: number): Report {
+  const figure: Figure = { name, unit, value, better: 'more' };
+  const scenarios = report.scenarios.map(({ repeats, ...scenario }) => {
+    return { ...scenario, repeats: repeats.map((one) => ({ ...one, figures: [...one.figures, figure] })) };
+  });
+  return { ...report, scenarios };
+}
+
 t.test('the table tells the median, the spread, the target and the checks', async (t) => {
   const text = scenarioText(report([20_000, 22_000, 24_000]).scenarios[0]!);
   t.match(text, /service, peak +22,000 \/s +± 9\.09 %/);
@@ -170,6 +178,13 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   const worse = compareText(report([20_000, 20_100, 20_050]), report([15_000, 15_100, 15_050]));
   t.match(worse, /service, peak .*× 0\.751 +WORSE/);
   t.match(worse, /\n\n2 of 2 figures differ; at 95 %, one in twenty does where nothing was changed$/);
+  const [before, after] = [
+    [20_000, 20_100],
+    [15_000, 15_100],
+  ].map((peaks) => withFigure(report(peaks), 'bare, peak', '/s', 40_000));
+  const mixed = compareText(before!, after!);
+  t.match(mixed, /bare, peak +40,000 → 40,000 \/s +× 1\.000 +within the noise/);
+  t.match(mixed, /\n\n2 of 3 figures differ/);
   t.match(compareText(report([2_000]), report([3_000])), /too few repeats[^\n]*$/, 'none is judged');
   const other = { ...report([1]), conditions: { ...report([1]).conditions, cores: 64 } };
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
