@@ -49,7 +49,10 @@ export interface ParsedQuery {
 export function compileQuery<Schema extends TObject>(schema: Schema): (raw: string) => ParsedQuery {
   const validateOf = compiled(schema);
   const properties: Readonly<Record<string, TSchema>> = schema.properties;
+  const isAllOptional = ((schema.required ?? []) as readonly string[]).length === 0;
   return (raw) => {
+    // As of most gets: nothing is looked at.
+    if (raw === '' && isAllOptional) return { values: {}, problem: null };
     const pairs = parseQuery(raw);
     if (isRejection(pairs)) return { values: {}, problem: pairs };
     const values: Record<string, unknown> = {};
