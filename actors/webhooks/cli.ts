@@ -9,6 +9,7 @@ import { DataDirectoryError, IDENTITY_FILE, readIdentity } from '../../src/data-
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
 import { printable } from '../../wal/printable.ts';
+import { dataDirectoryOf } from '../../wal/tools/tool.ts';
 import { listen } from './listen.ts';
 import { appOf, ServiceClient, ServiceRefused } from './service-client.ts';
 import type { App, ServiceAddress } from './service-client.ts';
@@ -138,7 +139,7 @@ function noHttpUrl(text: string): string {
 
 /** The numbers that the simulator knows are those of strangers, too. Of a service that only BASE_URL names nothing here says it. */
 function refuseRealMoney(): void {
-  const directory = dataDir();
+  const directory = dataDirectoryOf(undefined, process.env);
   if (process.env['BASE_URL'] !== undefined || readIdentity(directory)?.money !== 'real') return;
   const says = `${join(directory, IDENTITY_FILE)} says that money is real there`;
   throw new ServiceRefused(
@@ -147,13 +148,8 @@ function refuseRealMoney(): void {
   );
 }
 
-function dataDir(): string {
-  const set = process.env['DATA_DIR'] ?? '';
-  return set === '' ? './data' : set;
-}
-
 function readDemo(): Readonly<Record<string, string | undefined>> {
-  const path = join(dataDir(), 'demo.json');
+  const path = join(dataDirectoryOf(undefined, process.env), 'demo.json');
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>;
   } catch (error) {

@@ -3,6 +3,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { StreamInfo } from 'nats';
 import type { Test } from 'tap';
 import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
@@ -68,6 +69,21 @@ export function partitionMaker({ manager }: NatsLink): () => Promise<number> {
 }
 
 /** With one record. */
+/** Who next asks what a stream has is told something else. */
+export function tellOnce({ manager: { streams } }: NatsLink, told: (now: StreamInfo) => StreamInfo): void {
+  const info = streams.info.bind(streams);
+  streams.info = async (name) => {
+    streams.info = info;
+    return told(await info(name));
+  };
+}
+
+/** As if a stream ended so many messages later. */
+export function longer(now: StreamInfo, by: number): StreamInfo {
+  const { state } = now;
+  return { ...now, state: { ...state, last_seq: state.last_seq + by, messages: state.messages + by } };
+}
+
 export function batchAfter(tip: Tip, partition: number, epoch: number, record: string): Batch {
   return encodeBatch({
     group: 'accounts',

@@ -7,7 +7,7 @@ import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { needs } from '../needs.ts';
-import { batchAfter, partitionMaker, startNats, temporaryLog } from './adapters.ts';
+import { batchAfter, longer, partitionMaker, startNats, tellOnce, temporaryLog } from './adapters.ts';
 
 needs('nats-server');
 
@@ -126,15 +126,11 @@ t.test('nor is anything cut, or waited for, when its follower has been closed', 
 
   // As if the stream had more, which never comes.
   const next = new LogFollower({ link: nats, log, group: 'accounts', partition });
-  const { streams } = nats.manager;
-  const info = streams.info.bind(streams);
   const asked = Promise.withResolvers<void>();
-  streams.info = async (name) => {
-    streams.info = info;
-    const { state, ...rest } = await info(name);
+  tellOnce(nats, (now) => {
     setImmediate(asked.resolve);
-    return { ...rest, state: { ...state, last_seq: state.last_seq + 1 } };
-  };
+    return longer(now, 1);
+  });
   const waiting = t.rejects(next.reachEnd(), /is followed no more/);
   await asked.promise;
   await next.close();
@@ -148,13 +144,8 @@ t.test('all that it has read of a stream that goes on is in the log when it says
   let tip = await publishAfter(emptyTip, partition, 'the first');
   const before = await nats.manager.streams.info(logStream('accounts', partition));
   for (let n = 0; n < 200; n++) tip = await publishAfter(tip, partition, 'x'.repeat(2_000));
-  const { streams } = nats.manager;
-  const info = streams.info.bind(streams);
   // As if all of that had been written just after it was asked how far it goes.
-  streams.info = async () => {
-    streams.info = info;
-    return before;
-  };
+  tellOnce(nats, () => before);
   const follower = new LogFollower({ link: nats, log, group: 'accounts', partition });
   t.teardown(async () => {
     await follower.close();
@@ -172,14 +163,8 @@ t.test('what the disk of NATS has forgotten while it is read is not waited for',
   const temporary = temporaryLog();
   const { log } = temporary;
   const tip = await publishAfter(emptyTip, partition, 'the first');
-  const { streams } = nats.manager;
-  const info = streams.info.bind(streams);
   // As it was before its machine lost its power: there were two more.
-  streams.info = async (name) => {
-    streams.info = info;
-    const { state, ...rest } = await info(name);
-    return { ...rest, state: { ...state, last_seq: state.last_seq + 2, messages: state.messages + 2 } };
-  };
+  tellOnce(nats, (now) => longer(now, 2));
   const follower = new LogFollower({ link: nats, log, group: 'accounts', partition });
   t.teardown(async () => {
     await follower.close();

@@ -19,7 +19,7 @@ import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Replica, Tip } from '../../wal/types.ts';
-import { link, partitionMaker, startNats, temporaryLog } from './adapters.ts';
+import { link, partitionMaker, startNats, tellOnce, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -464,12 +464,7 @@ t.test('a stream that was purged empty is not waited for, nor is what it had tak
   for (const log of [cold, newLog(t)]) await t.rejects(followed(log, partition), PURGED);
 
   // As if it were purged just after it was asked how far it goes.
-  const { streams } = nats.manager;
-  const info = streams.info.bind(streams);
-  streams.info = async () => {
-    streams.info = info;
-    return before;
-  };
+  tellOnce(nats, () => before);
   await t.rejects(followed(late, partition), PURGED);
 });
 
