@@ -7,27 +7,38 @@ import { waitFor } from '../../deploy/wait-for.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { endWithChildren } from '../../deploy/stop-signal.ts';
 import { readLongOptions } from '../long-options.ts';
-import { Cluster } from './cluster.ts';
+import { Cluster, PARTITIONS } from './cluster.ts';
 import { percentile } from './load.ts';
 import { faultOfNats } from './nats-fault.ts';
 import { randomFrom } from '../seed.ts';
 import { canTrace, hangDisk } from '../tracer.ts';
 
-const { minutes, callers, seed } = readLongOptions(
-  'npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--seed S, default random]',
-  { minutes: 5, callers: 16 },
+const { minutes, callers, partitions, seed } = readLongOptions(
+  `npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--partitions N, default ${PARTITIONS}] ` +
+    '[--seed S, default random]',
+  { minutes: 5, callers: 16, partitions: PARTITIONS },
 );
 if (!isInstalled('nats-server')) {
   console.error(NATS_SERVER_MISSING);
   process.exit(2);
 }
 endWithChildren();
-console.log(`seed ${seed}, ${minutes} minutes`);
+console.log(`seed ${seed}, ${minutes} minutes, ${partitions} partitions`);
 process.exitCode = await run();
 
 async function run(): Promise<number> {
   const random = randomFrom(seed);
-  const cluster = await Cluster.start({ natsServers: 3, fronts: 2, ledgers: 3, webhooks: 1, pollers: 2 });
+  const cluster = await Cluster.start(
+    {
+      natsServers: 3,
+      fronts: 2,
+      ledgers: 3,
+      webhooks: 1,
+      pollers: 2,
+      environment: { PARTITIONS: String(partitions) },
+    },
+    partitions,
+  );
   console.log(`cluster in ${cluster.directory}`);
   let findings: string[] = ['it did not come to its end'];
   try {
