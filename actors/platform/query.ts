@@ -68,8 +68,8 @@ function auditView(entry: AuditRow) {
 }
 
 function registered(row: AccountRow): RegisteredAccount {
-  const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator, createdAt } = row;
-  return { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator, createdAt };
+  const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } = row;
+  return { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator };
 }
 
 function iso(timeMs: number): string {

@@ -8,6 +8,7 @@ import type { AuditOutcome, RegisteredAccount } from '../../src/domain/platform-
 import { newestFirst } from '../runtime/newest-first.ts';
 
 export interface AccountRow extends RegisteredAccount {
+  readonly createdAt: number;
   readonly openedAt: number | null;
 }
 

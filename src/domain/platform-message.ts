@@ -79,7 +79,6 @@ export interface GetAudit extends ForPlatform {
 
 export interface RegisteredAccount extends NewAccount {
   readonly id: string;
-  readonly createdAt: number;
 }
 
 export type PlatformCommand =
