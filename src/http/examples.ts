@@ -6,9 +6,20 @@ const payoutId = 'pyt_01KAJ41M2G0C8K3H7P4S9D2E00';
 const withdrawalId = 'wdl_01KAJ46ZT00A1B2C3D4E5F6G00';
 const depositId = 'dep_01KAJ4A9XW0J5K6M7N8P9Q1R00';
 const walletId = 'wal_01KAG00000S2T3V4W5X6Y7Z800';
+// Others of the same kinds: what has failed is not what has succeeded.
+const failedChargeId = 'chg_01KAJ3Z1F05K8Q3W6E9R2T4Y00';
+const failedPayoutId = 'pyt_01KAJ42C700D9F5H1J3K7M2N00';
+const failedWithdrawalId = 'wdl_01KAJ48E2H0P6R1S4T8V3W5X00';
+const failedDepositId = 'dep_01KAJ4B3RM0Y7Z2A5B9C4D6E00';
 
-const times = { created_at: '2026-11-21T09:30:00.000Z', updated_at: '2026-11-21T09:30:00.412Z' };
-const settledTimes = { ...times, updated_at: '2026-11-21T09:30:21.007Z' };
+const created_at = '2026-11-21T09:30:00.000Z';
+/** In the status that it was created with. */
+const unchangedTimes = { created_at, updated_at: created_at };
+/** The rail has answered. */
+const times = { created_at, updated_at: '2026-11-21T09:30:00.412Z' };
+const settledTimes = { created_at, updated_at: '2026-11-21T09:30:21.007Z' };
+const expiredTimes = { created_at, updated_at: '2026-11-21T10:00:00.018Z' };
+const reversedTimes = { created_at, updated_at: '2026-11-21T16:12:40.118Z' };
 const toWallet = {
   currency: 'UGX',
   country: 'UG',
@@ -49,6 +60,7 @@ export const chargeSuccessful = {
 };
 export const chargeFailed = {
   ...charge,
+  id: failedChargeId,
   status: 'FAILED',
   failure_code: 'customer_declined',
   failure_message: 'The customer declined the prompt.',
@@ -61,7 +73,7 @@ export const chargeRefused = {
   failure_code: 'wallet_not_found',
   failure_message: 'There is no wallet on that number.',
 };
-export const chargeReversed = { ...chargeSuccessful, status: 'REVERSED' };
+export const chargeReversed = { ...chargeSuccessful, status: 'REVERSED', ...reversedTimes };
 
 export const payoutBody = {
   amount: '20000',
@@ -83,7 +95,7 @@ export const payout = {
   approval_status: 'NOT_REQUIRED',
   ...noFailure,
   metadata: null,
-  ...times,
+  ...unchangedTimes,
 };
 export const payoutSuccessful = {
   ...payout,
@@ -94,6 +106,7 @@ export const payoutSuccessful = {
 };
 export const payoutFailed = {
   ...payout,
+  id: failedPayoutId,
   status: 'FAILED',
   failure_code: 'wallet_not_found',
   failure_message: 'There is no wallet on that number.',
@@ -123,7 +136,7 @@ export const withdrawal = {
   approval_status: 'PENDING',
   ...noFailure,
   metadata: null,
-  ...times,
+  ...unchangedTimes,
 };
 export const withdrawalSuccessful = {
   ...withdrawal,
@@ -133,6 +146,7 @@ export const withdrawalSuccessful = {
 };
 export const withdrawalFailed = {
   ...withdrawal,
+  id: failedWithdrawalId,
   status: 'FAILED',
   approval_status: 'REJECTED',
   failure_code: 'approval_rejected',
@@ -162,10 +176,11 @@ export const deposit = {
 export const depositSuccessful = { ...deposit, status: 'SUCCESSFUL', ...settledTimes };
 export const depositFailed = {
   ...deposit,
+  id: failedDepositId,
   status: 'FAILED',
   failure_code: 'expired',
   failure_message: 'The customer did not answer in time.',
-  ...settledTimes,
+  ...expiredTimes,
 };
 
 export const transaction = {
@@ -184,12 +199,18 @@ export const transaction = {
   ...settledTimes,
 };
 
-function statusEvent(suffix: string, status: string, source: string, at: string) {
+function statusEvent(
+  suffix: string,
+  status: string,
+  source: string,
+  provider_status: string | null,
+  at: string,
+) {
   return {
     id: chargeId.replace('chg_', 'evt_').replace(/00$/, suffix),
     status,
     source,
-    provider_status: status === 'SUCCESSFUL' ? 'SUCCESSFUL' : null,
+    provider_status,
     message: null,
     created_at: at,
   };
@@ -208,10 +229,10 @@ function ledgerEntry(suffix: string, account: string, side: string, amount: stri
 }
 export const history = {
   events: [
-    statusEvent('01', 'INITIATED', 'API', times.created_at),
-    statusEvent('02', 'PENDING_PROVIDER', 'API', times.created_at),
-    statusEvent('03', 'AWAITING_CUSTOMER', 'API', times.updated_at),
-    statusEvent('04', 'SUCCESSFUL', 'PROVIDER_CALLBACK', settledTimes.updated_at),
+    statusEvent('01', 'INITIATED', 'API', null, created_at),
+    statusEvent('02', 'PENDING_PROVIDER', 'API', null, created_at),
+    statusEvent('03', 'AWAITING_CUSTOMER', 'API', 'PENDING', times.updated_at),
+    statusEvent('04', 'SUCCESSFUL', 'PROVIDER_CALLBACK', 'SUCCESSFUL', settledTimes.updated_at),
   ],
   ledger: [
     ledgerEntry('01', 'PROVIDER_FLOAT', 'DEBIT', '50000'),

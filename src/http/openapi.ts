@@ -4,6 +4,7 @@
 import type { TSchema } from './json-schema.ts';
 import { assert } from '../domain/assert.ts';
 import { ERROR_CODES, type ErrorCode } from '../domain/error-code.ts';
+import { deriveId } from '../domain/id.ts';
 import type { EventType } from '../domain/webhook-message.ts';
 import * as examples from './examples.ts';
 import { JSON_TYPE, type Route, type Surface } from './route.ts';
@@ -300,16 +301,17 @@ function challengeHeader(): Json {
 
 // ---- Webhooks
 
+/** `before`: the statuses that the object had until then, of which the event's id comes. */
 const EVENT_EXAMPLES = {
-  'charge.successful': examples.chargeSuccessful,
-  'charge.failed': examples.chargeFailed,
-  'charge.reversed': examples.chargeReversed,
-  'deposit.successful': examples.depositSuccessful,
-  'deposit.failed': examples.depositFailed,
-  'payout.successful': examples.payoutSuccessful,
-  'payout.failed': examples.payoutFailed,
-  'withdrawal.successful': examples.withdrawalSuccessful,
-  'withdrawal.failed': examples.withdrawalFailed,
+  'charge.successful': { object: examples.chargeSuccessful, before: 3 },
+  'charge.failed': { object: examples.chargeFailed, before: 3 },
+  'charge.reversed': { object: examples.chargeReversed, before: 4 },
+  'deposit.successful': { object: examples.depositSuccessful, before: 3 },
+  'deposit.failed': { object: examples.depositFailed, before: 3 },
+  'payout.successful': { object: examples.payoutSuccessful, before: 2 },
+  'payout.failed': { object: examples.payoutFailed, before: 2 },
+  'withdrawal.successful': { object: examples.withdrawalSuccessful, before: 2 },
+  'withdrawal.failed': { object: examples.withdrawalFailed, before: 1 },
 } as const satisfies Record<EventType, object>;
 
 function webhooksOf(components: Components): Record<string, Json> {
@@ -347,12 +349,13 @@ function webhookOf(type: EventType, components: Components): Json {
 }
 
 function eventExample(type: EventType): Json {
+  const { object, before } = EVENT_EXAMPLES[type];
   return {
-    id: 'evt_01KAJ3W8Q07M4R2N9X5T6V1B04',
+    id: deriveId('event', object.id, before),
     object: 'event',
     type,
-    created_at: EVENT_EXAMPLES[type].updated_at,
-    data: { object: EVENT_EXAMPLES[type] },
+    created_at: object.updated_at,
+    data: { object },
   };
 }
 

@@ -144,14 +144,14 @@ export const accountOpened = {
 };
 
 export const reconciliation = {
-  id: 'rec_01KAJ4A9XW0J5K6M7N8P9Q1R00',
+  id: 'rec_01KAJ4B3RM0Y7Z2A5B9C4D6EZ9',
   object: 'reconciliation',
   account_id: ids.account,
   kind: 'SUCCESS_AFTER_FINAL',
-  transaction_id: merchants.deposit.id,
+  transaction_id: merchants.depositFailed.id,
   detail:
     'The provider says SUCCESSFUL (SUCCESSFUL), 100000 UGX, its id 8245671124. Ours: FAILED (expired), 100000 UGX.',
-  raised_at: later,
+  raised_at: '2026-11-21T10:03:12.540Z',
   resolved_at: null,
   resolved_by: null,
   resolution: null,

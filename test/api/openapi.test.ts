@@ -137,6 +137,28 @@ t.test('fees in examples are those of the default policy', async (t) => {
   t.strictSame(new Set(fees), new Set(Object.values(types)));
 });
 
+/** The status that each is created with. */
+const CREATED_WITH: Readonly<Record<string, string>> = {
+  payout: 'PENDING_PROVIDER',
+  withdrawal: 'INITIATED',
+};
+
+t.test('an example was last changed when it came to its status', (t) => {
+  let examples = 0;
+  JSON.stringify(openApi, (_, value: unknown) => {
+    const { object, status, created_at, updated_at, failure_code } = (value ?? {}) as Record<string, unknown>;
+    if (typeof created_at !== 'string' || typeof updated_at !== 'string') return value;
+    const ageMs = Date.parse(updated_at) - Date.parse(created_at);
+    const what = `${String(object)} ${String(status)}`;
+    t.equal(ageMs === 0, status === CREATED_WITH[String(object)], what);
+    if (failure_code === 'expired') t.ok(ageMs >= DEFAULT_POLICY.chargeExpiryMs, `${what}, expired`);
+    examples++;
+    return value;
+  });
+  t.ok(examples > 20, `${examples} examples`);
+  t.end();
+});
+
 t.test('each 401 has its challenge', async (t) => {
   const operations = Object.values(openApi.paths).flatMap((methods) => Object.values(methods));
   const unauthorized = operations
@@ -312,6 +334,29 @@ t.test('the webhooks are the nine events, each with its body and headers', async
     t.strictSame(names, ['User-Agent', 'Service-Signature', 'Service-Event-Id', 'Service-Event-Type']);
   }
 });
+
+t.test(
+  'no two examples of webhooks have one id: whoever goes by it would take the second for the first',
+  (t) => {
+    const ids = new Map<string, string>();
+    for (const [type, { post }] of Object.entries(openApi.webhooks)) {
+      const value = post.requestBody.content['application/json']!.examples?.['event']?.value as {
+        id: string;
+        created_at: string;
+        data: { object: { id: string; updated_at: string } };
+      };
+      const { id, created_at, data } = value;
+      t.notOk(ids.has(id), `${type} has an id of its own`);
+      t.equal(id.slice(4, -2), data.object.id.slice(4, -2), 'which is derived from its object');
+      t.equal(created_at, data.object.updated_at, 'as it came to its status');
+      ids.set(id, type);
+    }
+    const [timeline] = examplesOf(openApi).filter(({ where }) => where.includes('/{id}/timeline'));
+    const { events } = timeline!.value as { events: readonly { id: string; status: string }[] };
+    t.equal(ids.get(events.find(({ status }) => status === 'SUCCESSFUL')!.id), 'charge.successful');
+    t.end();
+  },
+);
 
 t.test(
   'what has one value says so to generators that know const, and to those that know lists of names',
