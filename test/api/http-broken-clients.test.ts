@@ -497,6 +497,33 @@ t.test('what is not HTTP is closed, and harms nobody', async (t) => {
   t.hasStrict(await front.send(READ), { status: 200 });
 });
 
+t.test(
+  'what HTTP/1.1 allows and the HTTP library does not has a page of HTML, and creates nothing',
+  async (t) => {
+    const { front } = await watched(t);
+    const body = JSON.stringify(CHARGE);
+    const many = Object.fromEntries(Array.from({ length: 120 }, (_, n) => [`a${n}`, 'b']));
+    const withMany = requestBytes('POST', '/v1/charges', { ...createHeaders('many-headers'), ...many }, body);
+    t.ok(withMany.length < 2_048, 'far below 4 KiB');
+    const rows: [string, Buffer, number][] = [
+      ['a hundred headers and more', withMany, 431],
+      [
+        'absolute form',
+        requestBytes('POST', 'http://front/v1/charges', createHeaders('absolute'), body),
+        505,
+      ],
+      ['a question about no path', requestBytes('OPTIONS', '*', {}, null), 505],
+    ];
+    for (const [what, bytes, status] of rows) {
+      const socket = await open(front.port);
+      const all = readToEnd(socket);
+      socket.write(bytes);
+      t.match(await all, new RegExp(`^HTTP/1\\.1 ${status} [^]*<h1>`), what);
+    }
+    t.strictSame(front.bus.sent, []);
+  },
+);
+
 t.test('a body in another coding than chunks is none, wherever it may end for others', async (t) => {
   const { front } = await watched(t);
   const body = JSON.stringify(CHARGE);
