@@ -244,6 +244,8 @@ t.test(
     t.hasStrict(answer, { status: 413, body: { error: { code: 'body_too_large' } } });
     assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
     t.strictSame([all.statuses, all.madeWay], [[200], ['body_too_large']]);
+    dawdling.write(READ);
+    t.hasStrict(await readAnswer(dawdling), { status: 200 }, 'its connection was not closed on what it sent');
   },
 );
 
