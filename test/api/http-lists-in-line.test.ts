@@ -1,14 +1,16 @@
 // Who asks for many lists waits behind their own: nobody else's request does.
 
 import t, { type Test } from 'tap';
+import type { Rejection } from '../../src/domain/error-code.ts';
 import { ListLine } from '../../src/http/list-line.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { makeApiKey } from '../../src/http/api-key.ts';
 import { collectGarbage } from '../garbage.ts';
 import { until } from '../until.ts';
-import { ACCOUNT_ID, CHARGE, open, requestBytes, SECRET_KEY, startFront } from './front.ts';
+import { ACCOUNT_ID, CHARGE, open, requestBytes, SECRET_KEY, startFront, type Answer } from './front.ts';
 
-const OTHER_KEY = makeApiKey('secret', 'acc_01KAJ3W8Q07M4R2N9X5T6V1B01');
+const OTHER_ACCOUNT_ID = 'acc_01KAJ3W8Q07M4R2N9X5T6V1B01';
+const OTHER_KEY = makeApiKey('secret', OTHER_ACCOUNT_ID);
 const LISTS = ['/v1/charges', '/v1/payouts', '/v1/transactions', '/v1/payout_destinations'];
 const AT_ONCE = LIMITS.keyListsAtOnceMax;
 
@@ -58,6 +60,36 @@ t.test('lists of keys that somebody made up for an account are not before its ow
   t.equal((await own).status, 200);
   await Promise.all(lists);
 });
+
+t.test(
+  'lists of keys that are refused stand in one line of their account, before nobody else’s',
+  async (t: Test) => {
+    const front = await startFront();
+    t.teardown(() => front.stop());
+    const { bus } = front;
+    const refusedOf = (accountId: string): Promise<Answer> =>
+      front.get('/v1/charges', { Authorization: `Bearer ${makeApiKey('publishable', accountId)}` });
+    // What is refused takes as long as what is not, where the account is in another process.
+    const asked: string[] = [];
+    bus.send = (_group, _partition, message, onReply) => {
+      const { accountId, problem } = message as { accountId?: string; problem?: Rejection | null };
+      asked.push(`${accountId} ${problem?.code}`);
+      bus.held.push(onReply);
+    };
+    const lists = Array.from({ length: AT_ONCE * 2 }, () => refusedOf(ACCOUNT_ID));
+    await until(() => asked.length >= AT_ONCE);
+    const others = [refusedOf(OTHER_ACCOUNT_ID), front.get('/v1/charges')];
+    const [itsOwn, ofOther] = [`${ACCOUNT_ID} undefined`, `${OTHER_ACCOUNT_ID} secret_key_required`];
+    await until(() => asked.includes(itsOwn) && asked.includes(ofOther));
+    t.equal(asked.length, AT_ONCE + others.length, 'the rest waits');
+
+    bus.send = (_group, _partition, _message, onReply) => {
+      setImmediate(() => onReply({ type: 'done', body: '{}', replayed: false }));
+    };
+    for (const answered of bus.held.splice(0)) answered({ type: 'done', body: '{}', replayed: false });
+    await Promise.all([...lists, ...others]);
+  },
+);
 
 t.test('a list whose caller has gone, or waited too long, is not asked for', async (t: Test) => {
   const frontKeyRequestsMax = 2 * AT_ONCE + 1;
