@@ -57,6 +57,13 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     `${'x'.repeat(128)}…`,
   ],
   [
+    'an unknown field just short enough to be repeated whole',
+    '/v1/charges',
+    { ...CHARGE, ['x'.repeat(128)]: 1 },
+    'validation_failed',
+    'x'.repeat(128),
+  ],
+  [
     'half a surrogate pair under a very long name',
     '/v1/charges',
     { ...CHARGE, ['x'.repeat(9_000)]: '\ud800' },
