@@ -17,6 +17,7 @@
 
 import { parseArgs } from 'node:util';
 import { printable } from '../wal/printable.ts';
+import { ownTerminal } from '../wal/tools/tool.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 import { checkJournal, type Service } from './journal-check.ts';
 import { readJournal } from './journal-file.ts';
@@ -28,15 +29,19 @@ Decides whether the service told its callers the truth: what was acknowledged ex
 exist, entries are what their transactions say, balances are what the entries add up to, and the logs of all data directories
 are one. The environment has OPERATOR_TOKEN; deploy/README.md has the journal's format.`;
 
+const COULD_NOT_TELL = 2;
+/** From the start on: a closed pipe is no finding, nor is a disk without room. */
+const terminal = ownTerminal(COULD_NOT_TELL);
+
 try {
   process.exitCode = await main();
 } catch (error) {
   tellUntold(error);
-  process.exitCode = 2;
+  process.exitCode = COULD_NOT_TELL;
 }
 
 function tellUntold(error: unknown): void {
-  process.stderr.write(printable(`Could not tell: ${reasonOf(error)}\n`));
+  terminal.err(printable(`Could not tell: ${reasonOf(error)}\n`));
 }
 
 async function main(): Promise<number> {
@@ -51,8 +56,8 @@ async function main(): Promise<number> {
   });
   const directories = values['data-dir'];
   if (values.help || (values.journal === undefined && directories.length === 0)) {
-    process.stdout.write(`${HELP}\n`);
-    return values.help ? 0 : 2;
+    terminal.out(`${HELP}\n`);
+    return values.help ? 0 : COULD_NOT_TELL;
   }
   const { journal: path } = values;
   const service = {
@@ -70,19 +75,19 @@ async function main(): Promise<number> {
     try {
       const { found, what } = await check();
       found.forEach((finding) => findings.push(finding));
-      process.stdout.write(`${what}\n`);
+      terminal.out(`${what}\n`);
     } catch (error) {
       // What was found is told all the same, and what else there is to check is checked.
       if (error instanceof CouldNotTell) error.findings.forEach((finding) => findings.push(finding));
       untold.push(error);
     }
   }
-  for (const finding of findings) process.stdout.write(`FOUND ${printable(finding)}\n`);
+  for (const finding of findings) terminal.out(`FOUND ${printable(finding)}\n`);
   for (const error of untold) tellUntold(error);
-  if (findings.length > 0) process.stdout.write(`Not sound: ${findings.length} findings.\n`);
-  else if (untold.length === 0) process.stdout.write('Sound.\n');
+  if (findings.length > 0) terminal.out(`Not sound: ${findings.length} findings.\n`);
+  else if (untold.length === 0) terminal.out('Sound.\n');
   if (findings.length > 0) return 1;
-  return untold.length > 0 ? 2 : 0;
+  return untold.length > 0 ? COULD_NOT_TELL : 0;
 }
 
 interface Checked {
@@ -98,6 +103,6 @@ async function journalChecked(path: string, service: Service): Promise<Checked> 
 }
 
 async function directoriesChecked(directories: readonly string[]): Promise<Checked> {
-  const found = await checkReplicas(directories, (line) => process.stdout.write(printable(`${line}\n`)));
+  const found = await checkReplicas(directories, (line) => terminal.out(printable(`${line}\n`)));
   return { found, what: `${directories.length} data directories compared` };
 }

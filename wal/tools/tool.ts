@@ -55,14 +55,16 @@ export interface Terminal {
 }
 
 /** This process's. Who has read enough (`| head`) closes the pipe: that is no failure of the tool. A result that a full disk did not
- *  take is one; of progress and complaints nobody could be told, and the work goes on. */
-export function ownTerminal(): Terminal {
+ *  take is one, with the status `notWritten`; of progress and complaints nobody could be told, and the work goes on. */
+export function ownTerminal(notWritten: 1 | 2 = 1): Terminal {
+  let isTold = false;
   process.stderr.on('error', () => {});
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') return;
+    if (error.code === 'EPIPE' || isTold) return;
+    isTold = true;
     process.stderr.write(`What it found could not be written to standard output: ${error.message}\n`);
     // After the result's own status.
-    process.once('exit', () => (process.exitCode = 1));
+    process.once('exit', () => (process.exitCode ||= notWritten));
   });
   return {
     out: (text) => void process.stdout.write(text),
