@@ -9,7 +9,7 @@ import { DataDirectoryError, IDENTITY_FILE, readIdentity } from '../../src/data-
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
 import { printable } from '../../wal/printable.ts';
-import { dataDirectoryOf } from '../../wal/tools/tool.ts';
+import { dataDirectoryOf, ownTerminal } from '../../wal/tools/tool.ts';
 import { listen } from './listen.ts';
 import { appOf, ServiceClient, ServiceRefused } from './service-client.ts';
 import type { App, ServiceAddress } from './service-client.ts';
@@ -32,6 +32,8 @@ file says. Everybody on the machine reads the arguments of a process: a key that
 `;
 
 const WRONG_USAGE = 2;
+/** From the start on: whoever reads no further ends nothing in its middle. */
+const terminal = ownTerminal();
 
 process.exitCode = await run();
 
@@ -74,10 +76,12 @@ async function runListen(chosen: Chosen, forwardTo: string | null): Promise<numb
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   // For good: npm passes a Ctrl-C on that was heard already, and the second would end this before the URL is put back.
   for (const signal of STOP_SIGNALS) process.on(signal, () => ask());
-  const listening = await listen({ client, forwardTo, print: (line) => console.log(printable(line)) });
+  // Nobody reads what comes (`| head`), or it cannot be written.
+  process.stdout.once('error', () => ask());
+  const listening = await listen({ client, forwardTo, print: (line) => print(printable(line)) });
   await asked;
   const isPutBack = await listening.stop();
-  console.log(
+  print(
     isPutBack
       ? 'The webhook URL of the app is as it was.'
       : 'The webhook URL of the app was changed by somebody else: it stays.',
@@ -91,7 +95,7 @@ async function runTrigger(chosen: Chosen, type: Parameters<typeof trigger>[1]): 
   const { appId } = client.address;
   const app = appId === null ? null : await appOf(client, appId);
   const { id, status } = await trigger(client, type);
-  console.log(`${id} is ${status}; ${whatFollows(type, app)}`);
+  print(`${id} is ${status}; ${whatFollows(type, app)}`);
   return 0;
 }
 
@@ -159,7 +163,11 @@ function readDemo(): Readonly<Record<string, string | undefined>> {
 }
 
 function say(text: string, status: number): number {
-  if (status === 0) console.log(text);
-  else console.error(printable(text));
+  if (status === 0) print(text);
+  else terminal.err(`${printable(text)}\n`);
   return status;
+}
+
+function print(text: string): void {
+  terminal.out(`${text}\n`);
 }

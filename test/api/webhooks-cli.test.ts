@@ -4,11 +4,12 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Stripe } from 'stripe';
 import t from 'tap';
 import { listen } from '../../actors/webhooks/listen.ts';
@@ -224,6 +225,35 @@ void t.test('listen puts the URL back whatever asks it to stop, also when it is 
     t.equal(await url(), null, signal);
   }
 });
+
+void t.test(
+  'listen puts the URL back where nobody reads it any more, or a disk has no room for it',
+  async (t) => {
+    const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true', RAILS: 'loopback' });
+    t.teardown(() => service.stop());
+    const path = `/operator/v1/accounts/${service.demo.account_id}/apps`;
+    const own = 'http://127.0.0.1:9/hook';
+    await service.operator('PATCH', `${path}/${service.demo.app_id}`, { webhook_url: own });
+    const listenInto = async (stdout: number | 'pipe'): Promise<[number, string]> => {
+      const env = { ...ENVIRONMENT, DATA_DIR: service.dataDir };
+      const args = ['actors/webhooks/cli.ts', 'listen'];
+      const child = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', stdout, 'pipe'] });
+      t.teardown(() => child.kill('SIGKILL'));
+      child.stdout?.destroy();
+      const [said, [status]] = await Promise.all([text(child.stderr!), once(child, 'close')]);
+      const { body } = await service.operator('GET', path);
+      t.equal(body.data[0].webhook_url, own);
+      return [status as number, said];
+    };
+    t.strictSame(await listenInto('pipe'), [0, '']);
+    if (!existsSync('/dev/full')) return;
+    const full = openSync('/dev/full', 'w');
+    const [status, said] = await listenInto(full);
+    closeSync(full);
+    t.equal(status, 1);
+    t.match(said, /^What it found could not be written to standard output: ENOSPC: .*\n$/);
+  },
+);
 
 void t.test(
   'listen puts back what one that was killed replaced, and leaves one that lives alone',
