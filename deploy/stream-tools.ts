@@ -19,7 +19,13 @@ import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { formatReached } from '../src/nats/write-format.ts';
 import { emptyTip } from '../wal/batch.ts';
-import { archiveBeforeOf, archiveExamples, archiveOptions, finishArchive } from '../wal/tools/archive.ts';
+import {
+  archiveBeforeOf,
+  archiveExamples,
+  archiveOptions,
+  finishArchive,
+  trimmedText,
+} from '../wal/tools/archive.ts';
 import type { Segment } from '../wal/tools/manifest.ts';
 import { chosen, partitionOptions, table, withOthers } from '../wal/tools/partitions.ts';
 import { SegmentDirectory } from '../wal/tools/segment.ts';
@@ -191,10 +197,11 @@ async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
   const rows = trims.map(({ group, partition, first, last, why }) => {
     return [nameOf({ group, partition }), `${last - first + 1} batches`, `kept: ${why}`];
   });
+  const count = trims.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   return {
     sound: true,
     report: { removed: yes, partitions: trims },
-    lines: [...table(rows), yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.'],
+    lines: [...table(rows), trimmedText(count, yes)],
   };
 }
 

@@ -193,9 +193,14 @@ t.test('what an empty machine looks at before the snapshot stays', async (t) => 
   const archive = await written(0);
   await webhooksHaveRead(0, sequenceAt(SNAPSHOT));
   const why = `the snapshot reaches batch ${SNAPSHOT}`;
+  const said = async (...args: string[]): Promise<string | undefined> =>
+    (await tool('trim', 0, '--archive', archive, ...args)).out.trim().split('\n').at(-1);
+  t.equal(await said(), 'Nothing was removed: add --yes to remove this.');
   t.strictSame(await trim(archive, 0), { first: 1, last: BEFORE, why });
   t.equal(await firstOf(0), BEFORE + 1);
   t.strictSame(await trim(archive, 0), { first: BEFORE + 1, last: BEFORE, why }, 'again: nothing');
+  t.equal(await said(), 'There is nothing to remove.');
+  t.equal(await said('--yes'), 'There is nothing to remove.');
 });
 
 t.test('what webhooks have not read stays', async (t) => {

@@ -292,7 +292,8 @@ async function runTrim(
   };
 }
 
-function trimmedText(count: number, yes: boolean): string {
+/** What a trim has done: `count` batches are, or would be, removed. */
+export function trimmedText(count: number, yes: boolean): string {
   if (count === 0) return 'There is nothing to remove.';
   return yes ? `Removed ${count} batches.` : 'Nothing was removed: add --yes to remove this.';
 }
