@@ -4,6 +4,9 @@
 // Invariant: while a stream is being put back its lease says so, and no node serves the partition: half of a log must not be
 // taken for the whole. The lease's epoch is never below the log's: whoever claims it then writes above all that is there.
 
+import { join } from 'node:path';
+import { IDENTITY_FILE, readIdentity } from '../src/data-directory/identity.ts';
+import { identityIfAny } from '../src/nats/cluster-identity.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { pause } from '../src/pause.ts';
@@ -33,7 +36,7 @@ export function putBackTool(connect: () => Promise<NatsLink>): Tool {
 For partitions that no node serves because their streams are gone, or were purged empty. A stream that is new gets all that the
 log has, each batch at the place of its number; one that was purged gets the end of what it had. Stop the nodes that have these
 partitions first. Without --yes it says what it would write; where it was interrupted it goes on when it is run again. A stream
-that has anything else is left alone.
+that has anything else is left alone, and a log whose daftari.json says that it is of another cluster is not written.
 
 Which node's log: that with the highest epoch, of these with the highest last sequence. Put what "wal inspect --json" prints on
 each node into one directory, as <node>.json; with --ends a node's log is written only where no other ends later. What
@@ -59,11 +62,25 @@ another log has beyond it is cut off there.
           throw new UsageError('give --group and --partition, or --ends to have the latest of all nodes');
         }
         const ends = directory === undefined ? null : LogEnds.read(directory);
-        return withLink(connect, (link) =>
-          withLeasesIfAny(link, input, (leases) => putBack({ log, link, leases, names, ends }, input)),
-        );
+        return withLink(connect, async (link) => {
+          await assertOfCluster(input.directory, link);
+          return withLeasesIfAny(link, input, (leases) => putBack({ log, link, leases, names, ends }, input));
+        });
       }),
   };
+}
+
+/** What another service wrote would be held for this cluster's. Where either says nothing of itself, it is not known. */
+async function assertOfCluster(directory: string, link: NatsLink): Promise<void> {
+  const own = readIdentity(directory);
+  const theirs = await identityIfAny(link);
+  if (own === null || theirs === null) return;
+  const hasItsKey = theirs.masterKey === undefined || [null, theirs.masterKey].includes(own.masterKey);
+  if (own.partitions === theirs.partitions && hasItsKey) return;
+  throw new Error(
+    `${join(directory, IDENTITY_FILE)} says that this is no log of this cluster: it has ${own.partitions} partitions, and ` +
+      `${hasItsKey ? 'the same' : 'another'} master key; the cluster has ${theirs.partitions} partitions`,
+  );
 }
 
 function withStream({ group, partition }: PartitionName): PartitionPlace {

@@ -6,7 +6,7 @@ import type { NatsLink } from './connection.ts';
 import { CannotJoin, ClusterIdentityError } from './errors.ts';
 import { fieldsIn } from './fields-in.ts';
 import { persist } from './persist.ts';
-import { hasMessages } from './streams.ts';
+import { hasMessages, hasStream } from './streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM, IDENTITY_KEY, IDENTITY_SUBJECT, LEASE_STREAM } from './subjects.ts';
 
 export interface Identity {
@@ -126,6 +126,12 @@ export function firstFormatIn({ firstFormat }: Identity): number {
 /** Somebody else was first. */
 export function isConflict(error: unknown): boolean {
   return /wrong last sequence/i.test(String(error));
+}
+
+/** Null: no cluster says anything of itself there. */
+export async function identityIfAny({ manager }: NatsLink): Promise<Identity | null> {
+  const isThere = (await hasStream(manager, CLUSTER_STREAM)) && (await hasMessages(manager, CLUSTER_STREAM));
+  return isThere ? (await storedIdentity(manager)).identity : null;
 }
 
 /** `witness`: a stream that has no message before there is an identity. */

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { streamTools } from '../../deploy/stream-tools.ts';
+import { FORMAT, IDENTITY_FILE, writeIdentity } from '../../src/data-directory/identity.ts';
+import { joinCluster } from '../../src/nats/cluster-identity.ts';
 import { LeaseTable } from '../../src/nats/leases/lease-table.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/leases/lease-table.ts';
@@ -322,6 +324,27 @@ t.test('what a node has taken since it was looked at is left to it', async (t) =
     out: /ledger2 may be serving it: stop it/,
   });
   t.strictSame(await leaseOf(partition), claim);
+});
+
+t.test('a log that says that it is of another cluster is not written', async (t) => {
+  const partition = newPartition();
+  await write('other', partition, [1]);
+  const notes = { format: FORMAT, records: 0, money: null, cluster: true };
+  const own = { partitions: 4, masterKey: 'a' };
+  const put = async (noted: { partitions: number; masterKey: string | null }): Promise<ToolRun> => {
+    writeIdentity(join(root, 'other'), { ...notes, ...noted });
+    return putBack('other', ...one(partition));
+  };
+  t.match(await put(own), { status: 0 }, 'nothing is known of the cluster');
+  await joinCluster(nats, own, 1, 1);
+  for (const [noted, why] of [
+    [{ ...own, partitions: 8 }, 'it has 8 partitions, and the same master key; the cluster has 4 partitions'],
+    [{ ...own, masterKey: 'b' }, 'it has 4 partitions, and another master key; the cluster has 4 partitions'],
+  ] as const) {
+    const err = `put-back: ${join(root, 'other', IDENTITY_FILE)} says that this is no log of this cluster: ${why}\n`;
+    t.strictSame(await put(noted), { status: 1, out: '', err });
+  }
+  for (const noted of [own, { ...own, masterKey: null }]) t.match(await put(noted), { status: 0 });
 });
 
 function once(act: () => Promise<void>): () => Promise<void> {
