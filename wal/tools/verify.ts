@@ -30,8 +30,11 @@ export interface Fault extends LogPlace {
   readonly problem: string;
 }
 
-export function faultLine(fault: Fault): string {
-  return `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`;
+/** Batches and sequences count from 1. 0: what found the damage does not know it. */
+export function faultLine({ group, partition, batch, sequence, problem }: Fault): string {
+  const batchShown = batch === 0 ? '' : ` batch ${batch}`;
+  const sequenceShown = sequence === 0 ? '' : ` sequence ${sequence}`;
+  return `${nameOf({ group, partition })}${batchShown}${sequenceShown}: ${problem}`;
 }
 
 /** Of a batch that is missing: no hash, and told apart from that of one that is damaged. */

@@ -15,6 +15,7 @@ import { encodeStart, LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { seedOf } from '../../seed.ts';
 import { temporaryDirectory } from '../../temporary-directory.ts';
+import { faultLine } from '../../../wal/tools/verify.ts';
 
 const SEED = seedOf(t);
 
@@ -96,6 +97,11 @@ t.test('what is wrong is told with the place that is known, and no other', async
   t.equal(messageAt(11, 10), 'log corrupt: accounts/3 batch 11 (sequence 10): it is odd');
   t.equal(messageAt(11, 0), 'log corrupt: accounts/3 batch 11: it is odd');
   t.equal(messageAt(0, 0), 'log corrupt: accounts/3: it is odd');
+  const lineAt = (batch: number, sequence: number): string =>
+    faultLine({ group: 'accounts', partition: 3, batch, sequence, problem: 'it is odd' });
+  t.equal(lineAt(11, 10), 'accounts/3 batch 11 sequence 10: it is odd');
+  t.equal(lineAt(11, 0), 'accounts/3 batch 11: it is odd');
+  t.equal(lineAt(0, 0), 'accounts/3: it is odd');
 });
 
 /** A batch as somebody else would have written it, whole by its CRC. */
