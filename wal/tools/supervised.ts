@@ -68,11 +68,19 @@ export async function supervised(supervision: Supervision): Promise<number> {
     say(`${tool}: the log in ${directory} cannot be opened (${log}): restore it from a backup`);
     return 1;
   }
-  if (first.signal !== null && unreadable.places.length === 0 && unreadable.views === null) {
+  const isNothingFound = unreadable.places.length === 0 && unreadable.views === null;
+  if (isNothingFound && first.signal !== null) {
     say(
       `${tool}: all of it can be read. Is there too little memory, or are other files damaged that it was given?`,
     );
     return 1;
+  }
+  // Each partition was looked for by its name: what it says of those may be that they are sound.
+  if (isNothingFound) {
+    say(
+      `${tool}: pages that lead to partitions are damaged: what follows is of those that are found all the same, and others ` +
+        'may be lost. Restore it from a backup',
+    );
   }
   for (const { group, partition, batch, ending } of unreadable.places) {
     const from = batch === 0 ? '' : `, from batch ${batch} on`;

@@ -101,7 +101,11 @@ t.test('of one that damage has ended it is said what that is, and it runs withou
   t.strictSame(await run(['verify', `${LOG_UNSEARCHABLE},0`], whole), {
     ...found,
     status: 1,
-    said: ['verify: the log cannot be searched: looking for what in the data cannot be read\n'],
+    said: [
+      'verify: the log cannot be searched: looking for what in the data cannot be read\n',
+      'verify: pages that lead to partitions are damaged: what follows is of those that are found all the same, and others ' +
+        'may be lost. Restore it from a backup\n',
+    ],
   });
 });
 
