@@ -125,16 +125,17 @@ export class Sender {
     if (problem !== null) {
       return { error: 'url_refused', statusCode: null, durationMs: 0, excerpt: `The URL ${problem}.` };
     }
+    const outgoing = this.#outgoing(request);
     this.#inFlight++;
     try {
       return await new Promise<SendResult>((settle) => {
         const attempt = new Attempt(
-          this.#outgoing(request),
+          outgoing,
           this.#options.attemptMs ?? LIMITS.webhookAttemptMs,
           this.#options.staleMs ?? LIMITS.webhookStaleMs,
           settle,
         );
-        attempt.start(this.#mayKeep(request.url));
+        attempt.start(this.#mayKeep(outgoing.agents.kept));
       });
     } finally {
       this.#inFlight--;
@@ -174,8 +175,7 @@ export class Sender {
   }
 
   /** The connection may be kept for the next delivery. */
-  #mayKeep(url: string): boolean {
-    const { kept } = this.#agents[url.startsWith('https:') ? 'https:' : 'http:'];
+  #mayKeep(kept: Agent): boolean {
     return socketsOf(kept) - this.#inFlight < LIMITS.webhookIdleSocketsMax;
   }
 
