@@ -69,25 +69,29 @@ async function main(): Promise<number> {
   const checks: (() => Promise<Checked>)[] = [];
   if (path !== undefined) checks.push(() => journalChecked(path, service));
   if (directories.length > 0) checks.push(() => directoriesChecked(directories));
-  const findings: string[] = [];
-  const untold: unknown[] = [];
+  let findings = 0;
+  /** At once: a log whose bytes are damaged may end this process while it is read. */
+  const tellFound = (found: readonly string[]): void => {
+    findings += found.length;
+    for (const finding of found) terminal.out(`FOUND ${printable(finding)}\n`);
+  };
+  let isAllTold = true;
   for (const check of checks) {
     try {
       const { found, what } = await check();
-      found.forEach((finding) => findings.push(finding));
       terminal.out(`${what}\n`);
+      tellFound(found);
     } catch (error) {
+      isAllTold = false;
       // What was found is told all the same, and what else there is to check is checked.
-      if (error instanceof CouldNotTell) error.findings.forEach((finding) => findings.push(finding));
-      untold.push(error);
+      if (error instanceof CouldNotTell) tellFound(error.findings);
+      tellUntold(error);
     }
   }
-  for (const finding of findings) terminal.out(`FOUND ${printable(finding)}\n`);
-  for (const error of untold) tellUntold(error);
-  if (findings.length > 0) terminal.out(`Not sound: ${findings.length} findings.\n`);
-  else if (untold.length === 0) terminal.out('Sound.\n');
-  if (findings.length > 0) return 1;
-  return untold.length > 0 ? COULD_NOT_TELL : 0;
+  if (findings > 0) terminal.out(`Not sound: ${findings} findings.\n`);
+  else if (isAllTold) terminal.out('Sound.\n');
+  if (findings > 0) return 1;
+  return isAllTold ? 0 : COULD_NOT_TELL;
 }
 
 interface Checked {

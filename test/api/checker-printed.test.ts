@@ -1,26 +1,29 @@
-// What the checker's exit status says where what it prints comes to nobody.
+// When the checker prints what it found, and what its exit status says where that comes to nobody.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
+async function writeLog(t: Test, directory: string, record: string): Promise<string> {
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure });
+  const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
+  partition.append(record);
+  await partition.drained();
+  await log.close();
+  return directory;
+}
+
 t.test('whoever reads no further, or a full disk, makes nothing of what was found', async (t) => {
   const directory = temporaryDirectory(t);
-  const write = async (name: string, record: string): Promise<string> => {
-    const at = join(directory, name);
-    const onFailure = (error: Error): void => void t.fail(error.message);
-    const log = WriteAheadLog.open({ directory: at, now: Date.now, onFailure });
-    const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
-    partition.append(record);
-    await partition.drained();
-    await log.close();
-    return at;
-  };
-  const [one, other] = [await write('one', '{}'), await write('other', '[]')];
+  const one = await writeLog(t, join(directory, 'one'), '{}');
+  const other = await writeLog(t, join(directory, 'other'), '[]');
   const check = async (stdout: number | 'closed', ...directories: string[]): Promise<[number, string]> => {
     const args = ['deploy/checker.ts', ...directories.flatMap((at) => ['--data-dir', at])];
     const child = spawn(process.execPath, args, {
@@ -40,3 +43,33 @@ t.test('whoever reads no further, or a full disk, makes nothing of what was foun
   t.strictSame(await check(full, one, other), [1, told]);
   closeSync(full);
 });
+
+t.test(
+  'what was found is told before logs are read, by which a damaged one may end the process',
+  async (t) => {
+    const nothing = JSON.stringify({ data: [], has_more: false });
+    const server = createServer((_, response) => response.end(nothing)).listen(0, '127.0.0.1');
+    t.teardown(() => server.close());
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const directory = temporaryDirectory(t);
+    const body = { reference: 'order-1', amount: '500', currency: 'UGX' };
+    const entry = {
+      account_id: 'acc_1',
+      secret_key: 'sk_live_1',
+      path: '/v1/charges',
+      key: 'key-order',
+      body,
+    };
+    const journal = join(directory, 'sent.jsonl');
+    writeFileSync(journal, JSON.stringify({ ...entry, status: 201, reply: { id: 'chg_1' } }));
+    const log = await writeLog(t, join(directory, 'log'), '{}');
+    const urls = ['--base-url', url, '--operator-url', url];
+    const args = ['deploy/checker.ts', '--journal', journal, '--data-dir', log, ...urls];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const said = (await text(child.stdout)).split('\n');
+    t.strictSame(said.slice(0, 1), ['1 creates checked']);
+    t.match(said[1], /^FOUND acc_1: order-1 .* does not exist$/);
+    t.strictSame(said.slice(-3), ['1 data directories compared', 'Not sound: 1 findings.', '']);
+  },
+);
