@@ -111,7 +111,8 @@ function addressOf({ key, app }: Chosen): ServiceAddress {
   const { BASE_URL, OPERATOR_URL, OPERATOR_TOKEN, SECRET_KEY } = process.env;
   const secretKey = key ?? SECRET_KEY ?? demo['secret_key'];
   if (secretKey === undefined) {
-    throw new ServiceRefused('usage', 'There is no demo.json: set SECRET_KEY to a secret key (sk_live_…).');
+    const problem = `There is no ${demoPath()}: set DATA_DIR to the service's, or SECRET_KEY to a secret key (sk_live_…).`;
+    throw new ServiceRefused('usage', problem);
   }
   const accountId = parseApiKey(secretKey)?.accountId;
   if (accountId === undefined) throw new ServiceRefused('usage', 'The key is not one of this service.');
@@ -152,8 +153,12 @@ function refuseRealMoney(): void {
   );
 }
 
+function demoPath(): string {
+  return join(dataDirectoryOf(undefined, process.env), 'demo.json');
+}
+
 function readDemo(): Readonly<Record<string, string | undefined>> {
-  const path = join(dataDirectoryOf(undefined, process.env), 'demo.json');
+  const path = demoPath();
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>;
   } catch (error) {

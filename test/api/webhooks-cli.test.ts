@@ -348,7 +348,7 @@ void t.test('a key that is none, and an address of something else, are told in w
   t.teardown(() => page.close());
   const key = `sk_live_${'0'.repeat(26)}${'a'.repeat(43)}`;
   for (const [args, env, says] of [
-    [[], {}, /^There is no demo\.json/],
+    [[], {}, /^There is no \/.*\/demo\.json: set DATA_DIR /],
     [['--key', 'sk_live_1'], {}, /^The key is not one of this service\.$/],
     [[], { SECRET_KEY: 'sk_live_1' }, /^The key is not one of this service\.$/],
     [[], { SECRET_KEY: key }, /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/],
