@@ -11,6 +11,8 @@ import { watchTemporaries } from './temporary.ts';
 import { ownTerminal, runTools, type Tool } from './tool.ts';
 
 endBySignals();
+// The socket of the directory that it writes and LMDB's files are made as this says, as the service's are.
+process.umask(0o077);
 
 // Whoever started this was killed, and can pass on no signal any more.
 process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
