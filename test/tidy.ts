@@ -142,7 +142,7 @@ const importRules: readonly ImportRule[] = [
       'src/bus/**',
       'src/limits.ts',
       'src/observability/**',
-      'wal/thrown.ts',
+      'wal/{printable,thrown}.ts',
     ],
   },
   {

@@ -11,6 +11,7 @@ import { answerOf, JSON_TYPE, plainRoute } from '../http/route.ts';
 import type { Answer, Method, PathParameter, PlainRequest, PlainRoute } from '../http/route.ts';
 import { audited, operatorOf } from './audit.ts';
 import { LIMITS } from '../limits.ts';
+import { printable } from '../../wal/printable.ts';
 import type { OperatorContext } from './context.ts';
 import { PATH_PARAMETERS } from './schemas.ts';
 
@@ -77,7 +78,7 @@ export function operatorRoute<Body extends TObject, Query extends TObject, Path 
       const names = parameters as Readonly<Record<NamesIn<Path>, string>>;
       const asked = { body, query, parameters: names, operator: operatorOf(request), deadline };
       const result = await route.handle(asked, parameters['account_id'] ?? '');
-      return isReply(result) ? answerOf(result, status) : result;
+      return shown(isReply(result) ? answerOf(result, status) : result);
     };
     return method === 'GET' ? change() : audited(context, action, request, change);
   };
@@ -125,6 +126,11 @@ export function repeatableOf(body: { readonly idempotency_key?: string }): Repea
 /** A reply that no partition gives: it is made here. */
 export function done(body: object): Reply {
   return doneReply(JSON.stringify(body));
+}
+
+/** People have it shown by their terminals, and merchants, their endpoints and providers choose much of its text. */
+function shown(answer: Answer): Answer {
+  return answer.type === 'body' ? { ...answer, body: printable(answer.body) } : answer;
 }
 
 function isReply(result: Reply | Answer): result is Reply {

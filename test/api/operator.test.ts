@@ -505,6 +505,17 @@ t.test('what cannot be opened, or marked, waits for the next start, and nothing 
   t.equal(body.data.length, LIMITS.operatorPageDefault, 'a page of which no limit was said');
 });
 
+t.test('a terminal that shows an answer obeys nothing in it, and the text is what it was', async (t) => {
+  const name = 'shop \u009b2J\u007f\u202e\u2066\u2028 Zoë';
+  const id = await newAccount({ name });
+  for (const path of [`/accounts/${id}`, '/accounts?limit=1', '/audit?limit=2']) {
+    const { text } = await operator.call('GET', path);
+    t.notMatch(text, /[\u007f\u009b\u202e\u2066\u2028]/, path);
+    t.match(text, 'Zoë', path);
+  }
+  t.equal((await operator.call('GET', `/accounts/${id}`)).body.name, name);
+});
+
 t.test('deliveries and apps that are not there are said to be not there', async (t) => {
   const id = await newAccount();
   const path = `/accounts/${id}/deliveries`;
