@@ -19,6 +19,13 @@ export function isDeath(signal: NodeJS.Signals | null): boolean {
 
 const PIPE_FULL_MS = 1;
 
+/** What Node needs to run. Not MASTER_KEY and the like: where the system keeps what was in the memory of a process that dies, it keeps
+ *  the environment, too, and a reader is there to die. */
+function environment(): NodeJS.ProcessEnv {
+  const { PATH, NODE_OPTIONS, LD_LIBRARY_PATH } = process.env;
+  return { PATH, NODE_OPTIONS, LD_LIBRARY_PATH };
+}
+
 /** In a reader, before it opens a file of LMDB's: ends it when whoever started it is gone. Of a service that was killed the next one may
  *  begin meanwhile, or the directory be removed. */
 export function sayReady(): void {
@@ -64,6 +71,7 @@ export function runReader<Said>(
   return new Promise((resolve, reject) => {
     const reader = spawn(process.execPath, [fileURLToPath(program), ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
+      env: environment(),
     });
     reader.once('error', reject);
     // No open file is left for it: it has no pipes, and nothing but its error is told.
