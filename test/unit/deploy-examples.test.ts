@@ -25,6 +25,16 @@ for (const [file, given] of [
   });
 }
 
+for (const [file, given] of [
+  ['systemd/daftari.service', /^LimitCORE=0$/m],
+  ['compose/compose.yaml', /^ {4}ulimits:\n(?: {6}.*\n)*? {6}core: 0$/m],
+] as const) {
+  // Kubernetes has no word for it.
+  t.test(`with ${file} nobody finds secrets in what is left of a process that died`, async (t) => {
+    t.match(readFileSync(join(import.meta.dirname, '../../deploy', file), 'utf8'), given);
+  });
+}
+
 t.test(
   "Kubernetes' policy lets names be asked for, also of a cache on the node, and nothing else of link-local addresses",
   (t) => {
