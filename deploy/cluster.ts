@@ -35,6 +35,8 @@ const NO_NATS = `No cluster runs in ${directory}. For another one set NATS_URL, 
 /** From the start on: whoever reads no further ends neither a command nor the cluster. */
 const terminal = ownTerminal();
 
+// Logs, streams and archives have everybody's numbers and money: all that is made is for this user alone.
+process.umask(0o077);
 process.exitCode = await obey(process.argv.slice(2));
 
 async function obey(args: readonly string[]): Promise<number> {

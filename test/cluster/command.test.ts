@@ -1,7 +1,17 @@
 // `npm run cluster`, as a person uses it: the map, a charge with the printed curl, a node drained and started again, Ctrl-C.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -63,6 +73,12 @@ t.test('by its commands', async (t) => {
   });
   t.match(printed, /^ledger3 +operators http/m);
   t.match(printed, /^accounts\n  \w+ +\d/m);
+  const made = readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  const open = made.filter((path) => {
+    const file = lstatSync(join(directory, path), { throwIfNoEntry: false });
+    return file !== undefined && (file.mode & 0o077) !== 0;
+  });
+  t.strictSame(open, [], 'nobody else on the machine reads what it made');
 
   const curl = /^ {2}(curl .*)$/m.exec(printed)?.[1] ?? '';
   const { stdout: charge } = await promisify(execFile)('bash', ['-c', curl]);
