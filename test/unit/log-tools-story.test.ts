@@ -135,7 +135,7 @@ t.test('what operators asked for that made it, or sent its webhooks again, is in
     t.strictSame(ofOthers(JSON.parse(shown.out)), ofOthers({ chapters }), group);
     t.match(
       (await inspect()).out,
-      new RegExp(`\\nNOT SOUND: ${group}/0 batch 2 .*\\nNext: day 4 of deploy/README\\.md\\.\\n$`),
+      new RegExp(`\\nNOT SOUND: ${group}/0 batch 2: .*\\nNext: day 4 of deploy/README\\.md\\.\\n$`),
     );
     await database.put(key, sound);
     await database.close();
