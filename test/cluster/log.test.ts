@@ -513,7 +513,10 @@ t.test('what is read after a trim is not taken for leftovers', async (t) => {
     return consumers.some(({ delivered }) => delivered.stream_seq === writer.log.tip.batch);
   });
   await nats.connection.flush();
-  await t.rejects(follower.reachEnd(), /of this machine/);
+  await t.rejects(
+    follower.reachEnd(),
+    /begins with batch 5, and the log of this machine ends with 0: .* be put back/,
+  );
   await follower.close();
 });
 

@@ -55,6 +55,8 @@ export class LogFollower {
   readonly #name: string;
   readonly #chain: LogChain;
   readonly #reader: StreamReader;
+  /** Stream sequence that is read first. */
+  readonly #from: number;
   /** Where the local log ends, what stands in the buffer not counted. */
   #tip: Tip;
   #buffer: Buffer[] = [];
@@ -81,11 +83,12 @@ export class LogFollower {
     const base = Math.min(this.#tip.batch, Math.max(back, firstBatch - 1));
     this.#chain = new LogChain(log.tipAt(group, partition, base));
     this.#handled = base;
+    // The offset is never negative: the batch after `base` stands here, or later by as many leftovers as there have been.
+    this.#from = base + 1;
     this.#reader = new StreamReader({
       link,
       stream: logStream(group, partition),
-      // The offset is never negative: the batch after `base` stands here, or later by as many leftovers as there have been.
-      from: base + 1,
+      from: this.#from,
       heartbeatMs: LIMITS.streamFollowHeartbeatMs,
       onMessage: (message) => this.#onMessage(message),
       onError: (error) => this.#fail(error),
@@ -117,7 +120,8 @@ export class LogFollower {
     const { state } = await manager.streams.info(logStream(group, partition));
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
-    if (state.messages > 0 && state.first_seq > this.#handled + 1) await this.#assertContinued(state);
+    // Whatever has been read meanwhile: what follows a gap is taken for leftovers.
+    if (state.messages > 0 && state.first_seq > this.#from) await this.#assertContinued(state);
     const last = await lastSequenceOf(manager, logStream(group, partition), state);
     while (this.#handled < last) {
       if (this.#error !== null) throw this.#error;
