@@ -81,8 +81,11 @@ export class ProcessWatch {
     for (const { pid } of this.#watched) {
       const sample = readSample(pid);
       if (sample === null) continue;
-      if (!this.#first.has(pid)) this.#first.set(pid, sample);
-      this.#last.set(pid, sample);
+      const before = this.#last.get(pid);
+      if (before === undefined) this.#first.set(pid, sample);
+      // What ended threads have spent stays: wrk's ends before wrk does.
+      const threads = new Map([...(before?.threads ?? []), ...sample.threads]);
+      this.#last.set(pid, { ...sample, threads });
       const anonMiB = this.#anonMiB.get(pid) ?? [];
       anonMiB.push(sample.anonMiB);
       this.#anonMiB.set(pid, anonMiB);

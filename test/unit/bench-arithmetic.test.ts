@@ -77,6 +77,37 @@ t.test(
   },
 );
 
+t.test(
+  'what a thread has spent that ended before its process is told',
+  { skip: !existsSync('/proc/self/schedstat') },
+  async (t) => {
+    const worker = `
+      const { parentPort } = require('node:worker_threads');
+      parentPort.once('message', () => {
+        const begun = process.cpuUsage().user;
+        while (process.cpuUsage().user - begun < 300_000);
+        parentPort.once('message', () => process.exit());
+      });`;
+    const code = `
+      const worker = new (require('node:worker_threads').Worker)(${JSON.stringify(worker)}, { eval: true });
+      worker.once('online', () => process.stdout.write('online'));
+      worker.once('exit', () => process.stdout.write('ended'));
+      process.stdin.on('data', () => worker.postMessage(''));`;
+    const child = spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'inherit'] });
+    t.teardown(() => child.kill('SIGKILL'));
+    await once(child.stdout, 'data');
+    const begunAt = performance.now();
+    const watch = new ProcessWatch([{ name: 'child', pid: child.pid! }]);
+    const spentMs = (): number => watch.uses()[0]!.cpu * (performance.now() - begunAt);
+    child.stdin.write('.');
+    await until(() => spentMs() > 250);
+    child.stdin.write('.');
+    await once(child.stdout, 'data');
+    watch.stop();
+    t.ok(spentMs() > 250, `${spentMs()} ms`);
+  },
+);
+
 t.test('growth compares the peaks of the last two quarters', async (t) => {
   t.equal(growthOf([100, 100, 50, 300, 60, 200, 100, 50]), 0.5);
   t.equal(growthOf([1, 2, 3, 4, 5, 6, 7, 8]), 8 / 6);
@@ -254,13 +285,15 @@ t.test(
   { skip: !existsSync('/proc/self/schedstat') },
   async (t) => {
     const code = `
+      const { readSync, writeSync } = require('node:fs');
       const spent = () => { const { user, system } = process.cpuUsage(); return user + system; };
-      process.stdin.on('data', () => {
+      writeSync(1, '0 ' + spent());
+      for (;;) {
+        readSync(0, Buffer.alloc(1));
         const start = spent();
         while (spent() < start + 25_000);
-        process.stdout.write(start + ' ' + spent());
-      });
-      process.stdout.write('0 ' + spent())`;
+        writeSync(1, start + ' ' + spent());
+      }`;
     const child = spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'inherit'] });
     t.teardown(() => child.kill('SIGKILL'));
     const said = async (): Promise<number[]> =>
