@@ -349,7 +349,12 @@ export function isPageFault(error: unknown): error is Error {
 
 /** In LMDB's words, where they say something. */
 export function pageFaultText({ message, code }: Error & { code?: unknown }): string {
-  return code === badTransaction ? 'MDB_CORRUPTED' : message;
+  return code === badTransaction ? 'MDB_CORRUPTED' : withoutPast(message);
+}
+
+/** Behind an error LMDB says what it met last before, in this process: of a second reader of an open file that there is a first. */
+function withoutPast(reason: string): string {
+  return reason.replace(/: Attempting to setup locks after open$/, '');
 }
 
 export function fileOf(database: object): string {
@@ -360,5 +365,6 @@ export function fileOf(database: object): string {
 async function reasonOf(error: unknown): Promise<string> {
   const told: unknown = Object(error).commitError ?? error;
   const reason = Promise.resolve(told).catch(messageOf);
-  return messageOf(await within(WAL_LIMITS.commitReasonMsMax, reason, messageOf(error)).catch(messageOf));
+  const said = await within(WAL_LIMITS.commitReasonMsMax, reason, messageOf(error)).catch(messageOf);
+  return withoutPast(messageOf(said));
 }

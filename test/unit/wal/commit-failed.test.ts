@@ -17,7 +17,8 @@ t.test('the reason is waited for', async (t) => {
   const { promise: reason, reject } = Promise.withResolvers<never>();
   const failed = commitDurably(refusing(next(), reason), []);
   // Some turns of the event loop later.
-  setTimeout(() => reject(new Error('Input/output error')), 20);
+  const withPast = 'Input/output error: Attempting to setup locks after open';
+  setTimeout(() => reject(new Error(withPast)), 20);
   await t.rejects(failed, {
     message: /^LMDB did not commit to \S+data\.mdb: Input\/output error \(its disk has \d+ MiB free\)$/,
   });
