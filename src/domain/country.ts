@@ -28,8 +28,9 @@ export const DIALING_CODES = Object.values(COUNTRY_FACTS)
   .map(({ dialingCode }) => dialingCode)
   .join('|');
 
-/** The nine digits after a dialing code, or after 0, as people write them: with blanks, hyphens, dots or brackets between. */
-export const SPACED_DIGITS = String.raw`(?:[ .()/-]{0,2}\d){9}(?!\d)`;
+/** The nine digits after a dialing code, or after 0, as people write them: with blanks, hyphens, dots or brackets between, and those
+ *  blanks and hyphens that a line does not break at. */
+export const SPACED_DIGITS = String.raw`(?:[ \u00a0\u2009\u202f\u2011.()/-]{0,2}\d){9}(?!\d)`;
 
 /** Decimal places of the minor unit (ISO 4217). */
 export const CURRENCY_DECIMALS = { UGX: 0, KES: 2, GHS: 2 } as const satisfies Record<Currency, number>;

@@ -87,7 +87,8 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       summary: 'Send every failed delivery of an app again; repeat while has_more',
       description:
         'Those `DEAD_LETTERED`, then those `RETRYING`, that were created since `since` are tried at once, each with all its attempts anew: ' +
-        `${LIMITS.webhookReplaysPerMessageMax} in a call, at most. Next: the same call again while \`has_more\` is true.`,
+        `${LIMITS.webhookReplaysPerMessageMax} in a call, at most. Next: the same call again while \`has_more\` is true; ` +
+        'but an endpoint that goes on failing is never through, since what fails again is `RETRYING` again.',
       body: schemas.ReplayFailedBody,
       bodyExamples: { sinceNoon: examples.replayFailed },
       answers: 'How many are sent again.',
