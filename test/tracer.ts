@@ -18,10 +18,12 @@ export function hangDisk(pid: number): Promise<() => void> {
   return disturbSyncs(pid, 'delay_enter=300s');
 }
 
-/** `fault`: what happens to each `fdatasync` of the process, as strace says it. Resolves, when it is so, with how it ends. */
-export async function disturbSyncs(pid: number, fault: string): Promise<() => void> {
+/** `fault`: what happens to each `fdatasync` of the process, or to those of this file alone, as strace says it. Resolves, when it is so,
+ *  with how it ends. */
+export async function disturbSyncs(pid: number, fault: string, file?: string): Promise<() => void> {
   const inject = `inject=fdatasync:${fault}`;
-  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(pid)];
+  const which = file === undefined ? [] : ['-P', file];
+  const given = ['-f', '-qq', ...which, '-e', 'trace=fdatasync', '-e', inject, '-p', String(pid)];
   const disk = spawn(tracer, given, { stdio: 'ignore' });
   const isTraced = (): boolean => !/^TracerPid:\t0$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   await waitFor('the process is traced', 60_000, isTraced);

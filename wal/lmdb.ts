@@ -352,7 +352,8 @@ export function pageFaultText({ message, code }: Error & { code?: unknown }): st
   return code === badTransaction ? 'MDB_CORRUPTED' : withoutPast(message);
 }
 
-/** Behind an error LMDB says what it met last before, in this process: of a second reader of an open file that there is a first. */
+/** Behind an error LMDB says what it has met before it, in this process. When a file is opened once more, to be read, that is this, and
+ *  nothing is wrong. */
 function withoutPast(reason: string): string {
   return reason.replace(/: Attempting to setup locks after open$/, '');
 }
