@@ -12,6 +12,7 @@ import { percentile } from './load.ts';
 import { faultOfNats } from './nats-fault.ts';
 import { randomFrom } from '../seed.ts';
 import { canTrace, hangDisk } from '../tracer.ts';
+import { messageOf } from '../../wal/thrown.ts';
 
 const { minutes, callers, partitions, seed } = readLongOptions(
   `npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--partitions N, default ${PARTITIONS}] ` +
@@ -66,7 +67,7 @@ async function run(): Promise<number> {
   } catch (error) {
     const fault = await faultOfNats(cluster);
     if (fault === null) throw error;
-    findings = [`NATS itself has not come back, so nothing is shown: ${fault}`];
+    findings = [`NATS itself has not come back, so nothing is shown: ${fault} (${messageOf(error)})`];
   } finally {
     // What was found is looked for in the logs.
     await cluster.stop(findings.length > 0);

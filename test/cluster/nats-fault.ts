@@ -32,24 +32,28 @@ export async function faultOfNats({ nats }: Cluster): Promise<string | null> {
     if (health.status !== 200) return `${url}: ${await health.text()}`;
   }
   // What differs only while it is copied does not differ at every look.
-  let differing: string[] | null = null;
+  let differing: Map<string, string> | null = null;
   for (let look = 0; look < LOOKS; look++) {
     const now = differences(await Promise.all(nats.monitorUrls.map(stateOf)));
-    differing = differing === null ? now : differing.filter((each) => now.includes(each));
+    differing = new Map([...now].filter(([place]) => differing === null || differing.has(place)));
     await new Promise((resolve) => {
       setTimeout(resolve, 200);
     });
   }
-  return differing === null || differing.length === 0 ? null : differing.join('; ');
+  return differing === null || differing.size === 0 ? null : [...differing.values()].join('; ');
 }
 
-function differences(states: readonly ServerState[]): string[] {
-  const found: string[] = [];
+/** By stream and server: what is said of it. */
+function differences(states: readonly ServerState[]): Map<string, string> {
+  const found = new Map<string, string>();
   for (const { server, streams } of states) {
     for (const [name, { last, leader }] of streams) {
       const leading = states.find((each) => each.server === leader)?.streams.get(name);
-      if ((leading?.last ?? last) === last) continue;
-      found.push(`${name} has another last sequence at ${server} than at its leader ${leader}`);
+      if (leading === undefined || leading.last === last) continue;
+      found.set(
+        `${name} ${server}`,
+        `${name} ends at ${last} on ${server}, and at ${leading.last} on its leader ${leader}`,
+      );
     }
   }
   return found;
