@@ -13,8 +13,9 @@ import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { natsProblem } from '../src/nats/nats-problem.ts';
 import { readSnapshot } from '../src/nats/snapshots/snapshots.ts';
+import { LogChain } from '../src/nats/log/log-chain.ts';
 import { batchesAfter } from '../src/nats/log/stream-batches.ts';
-import { firstBatchOf, sequenceOf, type StreamPartition } from '../src/nats/log/stream-places.ts';
+import { batchAt, firstBatchOf, sequenceOf, type StreamPartition } from '../src/nats/log/stream-places.ts';
 import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { formatReached } from '../src/nats/write-format.ts';
@@ -189,7 +190,7 @@ async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
     const last = Math.max(first - 1, end?.batch ?? -1);
     if (end !== null && last >= first) {
       const sequence = await proveArchived(place, source, first, end);
-      if (yes) await removeUpTo(place, sequence);
+      if (yes) await removeUpTo(place, sequence, end);
     }
     trims.push({ ...name, first, last, why });
     input.progress.add(1, 0);
@@ -273,7 +274,13 @@ function notTheStreams(place: StreamPartition, { batch }: Tip, { path }: Segment
   );
 }
 
-/** For good. */
-async function removeUpTo({ link, group, partition }: StreamPartition, sequence: number): Promise<void> {
-  await link.manager.streams.purge(logStream(group, partition), { seq: sequence + 1 });
+/** For good: `end`, which stands there, and what is before it. What a replaced writer left after it goes too: it may follow what `end`
+ *  follows, and whoever has the log up to there would take what begins the stream for its next batch. */
+async function removeUpTo(place: StreamPartition, sequence: number, end: Tip): Promise<void> {
+  const { link, group, partition } = place;
+  const chain = new LogChain(end);
+  let next = sequence + 1;
+  // The snapshot's batch comes after it, so this ends.
+  while (!chain.take(await batchAt(place, next))) next++;
+  await link.manager.streams.purge(logStream(group, partition), { seq: next });
 }

@@ -8,15 +8,17 @@ import { streamTools } from '../../deploy/stream-tools.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Snapshots } from '../../src/nats/snapshots/snapshots.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { firstBatchOf } from '../../src/nats/log/stream-places.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
-import { logStream, SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
+import { logStream, logSubject, SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
+import { tipAt } from '../../wal/batch.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Manifest } from '../../wal/tools/manifest.ts';
 import type { Row } from '../../wal/types.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
-import { link, startNats, temporaryLog } from './adapters.ts';
+import { batchAfter, link, startNats, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -202,6 +204,48 @@ t.test('what an empty machine looks at before the snapshot stays', async (t) => 
   t.equal(await said(), 'There is nothing to remove.');
   t.equal(await said('--yes'), 'There is nothing to remove.');
 });
+
+t.test(
+  'what begins a trimmed stream is of its log, also where a replaced writer has left something there',
+  async (t) => {
+    const partition = 13;
+    const archive = join(archives, String(partition));
+    const replaced = await opened('accounts', partition);
+    await writeTo(replaced, BEFORE);
+    await archived(archive, partition);
+    // As nats-server before 2.11 can: it follows what the archive's last batch follows.
+    const before = tipAt(machine.log.batch('accounts', partition, BEFORE - 1));
+    const stale = batchAfter(before, partition, 1, 'stale');
+    nats.connection.publish(logSubject('accounts', partition), stale.bytes);
+    await nats.connection.flush();
+    await machine.log.closePartition(replaced);
+    const log = machine.log.openPartition('accounts', partition, {
+      epoch: 2,
+      replica: replica(partition, { offset: 1 }),
+      onDurable: () => {},
+    });
+    await writeTo(log, SNAPSHOT);
+    await snapshotAt(log, [{ table: 'accounts', key: 'a', value: '1' }]);
+    await webhooksHaveRead(partition, sequenceAt(BEFORE));
+
+    t.hasStrict(await trim(archive, partition), { first: 1, last: BEFORE });
+    t.equal(await firstOf(partition), BEFORE + 1);
+    t.hasStrict(await trim(archive, partition), { first: BEFORE + 1, last: BEFORE }, 'again: nothing');
+
+    const lagging = temporaryLog();
+    t.teardown(() => lagging.remove());
+    const had = [...machine.log.read('accounts', partition, { afterBatch: 0 })].slice(0, BEFORE + 1);
+    await lagging.log.appendForeign(
+      'accounts',
+      partition,
+      had.map(({ bytes }) => bytes),
+    );
+    const place = { link: nats, group: 'accounts', partition } as const;
+    const follower = new LogFollower({ ...place, log: lagging.log, firstBatch: await firstOf(partition) });
+    t.teardown(() => follower.close());
+    t.strictSame((await follower.reachEnd()).tip.hash, log.tip.hash);
+  },
+);
 
 t.test('what webhooks have not read stays', async (t) => {
   const archive = await written(1);
