@@ -6,7 +6,7 @@ import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { AsyncStreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { batchAt } from '../../src/nats/log/stream-places.ts';
-import { logStream } from '../../src/nats/subjects.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import { batchAfter, partitionMaker, startNats } from './adapters.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
@@ -121,6 +121,36 @@ t.test('one in whose place another writer has written is not', async (t) => {
   await replica(partition).publish(batchAfter(tipAt(first), partition, 2, 'of the next'));
   await t.rejects(replica(partition).publish(batchAfter(tipAt(first), partition, 1, 'late')), FENCED);
   t.strictSame(await linesIn(partition), ['the first', 'of the next']);
+});
+
+t.test('nor is one before which NATS has forgotten what it had', async (t) => {
+  const partition = await newPartition();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition).publish(first);
+  const forgotten = batchAfter(tipAt(first), partition, 1, 'forgotten');
+  await t.rejects(
+    replica(partition).publish(batchAfter(tipAt(forgotten), partition, 1, 'the third')),
+    FENCED,
+  );
+  t.strictSame(await linesIn(partition), ['the first']);
+});
+
+t.test('while nobody can say what stands in its place, nothing is assumed', async (t) => {
+  const partition = await newPartition();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  // As by an earlier attempt that the server does not remember.
+  await nats.connection.jetstream().publish(logSubject('accounts', partition), first.bytes);
+  const { streams } = nats.manager;
+  const getMessage = streams.getMessage.bind(streams);
+  let asked = 0;
+  streams.getMessage = async (...what) => {
+    if (++asked === 1) throw new Error('TIMEOUT');
+    return getMessage(...what);
+  };
+  await replica(partition).publish(first);
+  streams.getMessage = getMessage;
+  t.equal(asked, 2);
+  t.strictSame(await linesIn(partition), ['the first']);
 });
 
 t.test('nor is one that the server let through to another place', async (t) => {
