@@ -3,6 +3,7 @@
 import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
@@ -174,6 +175,34 @@ t.test('what the disk of NATS has forgotten while it is read is not waited for',
   t.strictSame(reached.tip.hash, tip.hash);
   t.equal(reached.offset, 0, 'and what is written next comes where it ends');
 });
+
+t.test(
+  'nor is what another has written in its place passed over, by whoever had read what is forgotten',
+  async (t) => {
+    const partition = await newPartition();
+    const temporary = temporaryLog();
+    const { log } = temporary;
+    const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
+    await publish(accepted);
+    await publish(batchAfter(tipAt(accepted), partition, 1, 'forgotten'));
+    const place = { link: nats, log, group: 'accounts', partition } as const;
+    const warm = new LogFollower(place);
+    await warm.reachEnd();
+    // As when all servers lose their power: the stream ends with the first, and the next owner has no more.
+    await nats.manager.streams.delete(logStream('accounts', partition));
+    await ensureLogStream(nats.manager, 'accounts', partition, 1);
+    await publish(accepted);
+    const tip = await publishAfter(tipAt(accepted), partition, 'of the next owner');
+    await t.rejects(warm.reachEnd(), { name: 'LogDiverged', message: /does not continue the log of this/ });
+    await warm.close();
+    const anew = new LogFollower(place);
+    t.teardown(async () => {
+      await anew.close();
+      await temporary.remove();
+    });
+    t.strictSame((await anew.reachEnd()).tip.hash, tip.hash);
+  },
+);
 
 t.test(
   'what was trimmed after the end of a log is said to be missing, and where it is put back from',

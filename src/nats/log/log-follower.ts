@@ -16,7 +16,7 @@ import type { WriteAheadLog } from '../../../wal/log.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { firstBatchIn, sequenceOf, type StreamPartition } from './stream-places.ts';
+import { batchAt, firstBatchIn, sequenceOf, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf } from '../streams.ts';
@@ -67,6 +67,8 @@ export class LogFollower {
   #turns = 0;
   /** Stream sequence handled last. */
   #handled: number;
+  /** Stream sequence at which the end of the chain was read; null: nothing of the log has been. */
+  #endPlace: number | null = null;
   #error: Error | null = null;
   #waiting: (() => void)[] = [];
 
@@ -142,12 +144,7 @@ export class LogFollower {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
-    // A few leftovers may be what follows a trim, or the log of another tip. Then a writer that went on from here would acknowledge what
-    // every reader drops.
-    const { leftovers, others } = this.#chain;
-    // And what is no batch may be all that is left of a stream that was purged.
-    const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > 0) || this.#isUncompared(state);
-    if (isToBeProved && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
+    if (!(await this.#isProved(end, state))) throw this.#diverged();
     const offset = Math.max(this.#handled, state.last_seq) - end.batch;
     if (this.#tip.batch > end.batch) {
       if (await this.#sendOn(end, offset)) return null;
@@ -155,6 +152,22 @@ export class LogFollower {
       await this.#truncate(end);
     }
     return { tip: end, offset };
+  }
+
+  /** The stream has the log's end. */
+  async #isProved(end: Tip, state: StreamState): Promise<boolean> {
+    // What was read NATS may have forgotten since, and another have written in its place, which is not read then. In a stream that was
+    // purged since nothing stands there.
+    if (this.#endPlace !== null && state.messages > 0) {
+      const stands = await batchAt(this.#options, this.#endPlace);
+      return stands !== null && stands.hash.equals(end.hash);
+    }
+    // A few leftovers may be what follows a trim, or the log of another tip. Then a writer that went on from here would acknowledge what
+    // every reader drops.
+    const { leftovers, others } = this.#chain;
+    // And what is no batch may be all that is left of a stream that was purged.
+    const isDoubtful = leftovers > 0 || (others > 0 && this.#tip.batch > 0) || this.#isUncompared(state);
+    return !isDoubtful || (await sequenceOf(this.#options, end)) !== null;
   }
 
   /** Where the log begins with a snapshot, and the stream goes no further, nothing of the two has met. */
@@ -241,7 +254,9 @@ export class LogFollower {
   /** Returns what of it takes time. */
   #handle(message: StreamMessage): (() => Promise<void>) | null {
     const batch = batchIn(message.data);
-    if (!this.#chain.take(batch)) {
+    const isOfLog = this.#chain.take(batch);
+    if (isOfLog) this.#endPlace = message.sequence;
+    if (!isOfLog) {
       if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) throw this.#diverged();
     } else if (batch.batch > this.#tip.batch) {
       this.#buffer.push(batch.bytes);
