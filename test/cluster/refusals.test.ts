@@ -71,33 +71,51 @@ t.test('a feed whose stream is gone says so', async (t) => {
   t.strictSame(problems.toSorted(), [said(0), said(5)]);
 });
 
-t.test('a feed whose stream goes on from elsewhere than what was read ends, and does not wait', async (t) => {
-  const nats = await start(t, []);
-  const publisher = new StreamPublisher(nats);
-  t.teardown(() => publisher.close());
-  const publish = async (after: Tip, epoch: number, count: number): Promise<Tip> => {
-    let tip = after;
-    for (let i = 0; i < count; i++) {
-      const batch = batchAfter(tip, 0, epoch, `record ${i} of ${epoch}`);
-      await publisher.publish(logSubject('accounts', 0), batch.bytes, {});
-      tip = tipAt(batch);
+for (const [what, isAnew, count] of [
+  ['an older log was put back', true, 3],
+  ['nobody can say what stands there', false, LIMITS.streamWarmUpMessages + 1],
+] as const) {
+  t.test(`a feed whose stream goes on from elsewhere ends, and does not wait: ${what}`, async (t) => {
+    const nats = await start(t, []);
+    const publisher = new StreamPublisher(nats);
+    t.teardown(() => publisher.close());
+    const publish = async (after: Tip, epoch: number, count: number): Promise<Tip> => {
+      let tip = after;
+      for (let i = 0; i < count; i++) {
+        const batch = batchAfter(tip, 0, epoch, `record ${i} of ${epoch}`);
+        await publisher.publish(logSubject('accounts', 0), batch.bytes, {});
+        tip = tipAt(batch);
+      }
+      return tip;
+    };
+    await ensureLogStream(nats.manager, 'accounts', 0, 1);
+    const end = await publish(emptyTip, 1, 5);
+    const errors: string[] = [];
+    let read = 0;
+    const onError = ({ message }: Error): void => void errors.push(message);
+    const feed = new StreamFeed({ link: nats, decode: (_, line) => line, onError });
+    const subscription = feed.subscribe('accounts', 0, 0, () => void read++);
+    t.teardown(() => subscription.close());
+    await waitFor('all is read', 20_000, () => read === 5);
+    let other: Tip = { ...end, hash: Buffer.alloc(32, 7) };
+    if (isAnew) {
+      await nats.manager.streams.delete(logStream('accounts', 0));
+      await ensureLogStream(nats.manager, 'accounts', 0, 1);
+      other = await publish(emptyTip, 1, 3);
     }
-    return tip;
-  };
-  await ensureLogStream(nats.manager, 'accounts', 0, 1);
-  await publish(emptyTip, 1, 5);
-  const errors: string[] = [];
-  let read = 0;
-  const onError = ({ message }: Error): void => void errors.push(message);
-  const feed = new StreamFeed({ link: nats, decode: (_, line) => line, onError });
-  const subscription = feed.subscribe('accounts', 0, 0, () => void read++);
-  t.teardown(() => subscription.close());
-  await waitFor('all is read', 20_000, () => read === 5);
-  // As where an older log was put back under a node that runs, and goes on.
-  await nats.manager.streams.delete(logStream('accounts', 0));
-  await ensureLogStream(nats.manager, 'accounts', 0, 1);
-  await publish(await publish(emptyTip, 1, 3), 2, LIMITS.streamWarmUpMessages + 4);
-  await waitFor('it is told', 20_000, () => errors.length > 0);
-  t.strictSame(errors, ['accounts/0: the stream does not continue batch 5, which was read last']);
-  t.equal(read, 5);
-});
+    let asked = 0;
+    if (!isAnew) {
+      nats.manager.streams.getMessage = async () => {
+        asked++;
+        throw new Error('TIMEOUT');
+      };
+    }
+    other = await publish(other, 2, count - 1);
+    if (!isAnew) await waitFor('nobody can say of any', 20_000, () => asked === count - 1);
+    t.strictSame(errors, []);
+    await publish(other, 2, 1);
+    await waitFor('it is told', 20_000, () => errors.length > 0);
+    t.strictSame(errors, ['accounts/0: the stream does not continue batch 5, which was read last']);
+    t.equal(read, 5);
+  });
+}

@@ -12,9 +12,10 @@ import type { NatsLink } from '../connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { pause } from '../../pause.ts';
 import { Refusals } from '../refusals.ts';
-import { lastWhere } from './stream-places.ts';
+import { batchAt, lastWhere } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
+import { NothingThere } from '../streams.ts';
 import { logStream } from '../subjects.ts';
 
 export interface StreamFeedOptions {
@@ -51,6 +52,8 @@ class StreamSubscription implements Subscription {
   /** Sequence of the last record handed over. */
   #cursor: number;
   #chain: LogChain | null = null;
+  /** Stream sequence at which the end of the chain was read. */
+  #endPlace = 0;
   /** Up to this stream sequence the place in the chain is still being found. */
   #warmUpEnd = 0;
   /** Of the stream, the last that was read. */
@@ -125,8 +128,9 @@ class StreamSubscription implements Subscription {
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {
+    const strangers = this.#strangers;
     const batch = this.#take(message);
-    if (batch === null) return;
+    if (batch === null) return this.#strangers > strangers ? this.#assertEndStands() : undefined;
     const last = batch.firstSequence + batch.records.length - 1;
     if (last <= this.#cursor) return;
     const skip = this.#cursor + 1 - batch.firstSequence;
@@ -145,23 +149,44 @@ class StreamSubscription implements Subscription {
     if (this.#chain?.take(batch) === true) {
       this.#isCut = false;
       this.#strangers = 0;
+      this.#endPlace = message.sequence;
       return batch;
     }
     if (this.#chain !== null && message.sequence > this.#warmUpEnd) {
       const { batch: end } = this.#chain.tip;
       if (this.#isCut && batch.batch > end + 1) throw this.#gapBefore(batch);
       // Fewer may be a replaced writer's. Those from before the end come again where a stream was put back.
-      if (batch.batch > end && ++this.#strangers > LIMITS.streamWarmUpMessages) {
-        throw new Error(
-          `${this.#group}/${this.#partition}: the stream does not continue batch ${end}, which was read last`,
-        );
-      }
+      if (batch.batch > end && ++this.#strangers > LIMITS.streamWarmUpMessages) throw this.#goesOnElsewhere();
       return null;
     }
     // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
     if (this.#chain !== null && batch.batch <= this.#chain.tip.batch) return null;
     this.#chain = new LogChain(tipAt(batch));
+    this.#endPlace = message.sequence;
     return batch;
+  }
+
+  /** A replaced writer leaves what does not follow, and what was read last stands where it was. If it does not, an older log was put
+   *  back, or NATS has forgotten what was read, and another has written in its place: of that nothing would be handed over. */
+  async #assertEndStands(): Promise<void> {
+    const place = { link: this.#options.link, group: this.#group, partition: this.#partition };
+    const { batch, hash } = this.#chain!.tip;
+    if (batch === 0) return;
+    let stands: Batch | null = null;
+    try {
+      stands = await batchAt(place, this.#endPlace);
+    } catch (error) {
+      // While nobody can say it is asked for again with the next.
+      if (!(error instanceof NothingThere)) return;
+    }
+    if (!this.#closed && stands?.hash.equals(hash) !== true) throw this.#goesOnElsewhere();
+  }
+
+  #goesOnElsewhere(): Error {
+    const place = `${this.#group}/${this.#partition}`;
+    return new Error(
+      `${place}: the stream does not continue batch ${this.#chain!.tip.batch}, which was read last`,
+    );
   }
 
   #gapBefore({ firstSequence }: Batch): Error {
