@@ -372,7 +372,7 @@ export class Call implements OpenCall {
     const before = this.#body?.byteLength ?? 0;
     const bytes = Math.min(Math.max(length, before * 2, LIMITS.frontBodyBytesMin), LIMITS.bodyBytesMax);
     open.keeping.add(this);
-    open.makeBodyRoom(bytes - before, this.#context.bounds.frontBodiesBytesMax);
+    open.makeBodyRoom(this, bytes - before, this.#context.bounds.frontBodiesBytesMax);
     if (this.closed) return null;
     open.bodyBytes += bytes - before;
     const grown = Buffer.allocUnsafeSlow(bytes);

@@ -83,12 +83,14 @@ export class OpenCalls {
     return this.count < callsMax;
   }
 
-  /** So that `bytes` more of bodies fit in `bytesMax`, those that have been coming longest are refused, the one they are of at worst. */
-  makeBodyRoom(bytes: number, bytesMax: number): void {
+  /** So that `bytes` more of `asking`'s body fit in `bytesMax`, those that have been coming longest are refused, itself at worst. */
+  makeBodyRoom(asking: OpenCall, bytes: number, bytesMax: number): void {
     for (const call of this.keeping) {
       if (this.bodyBytes + bytes <= bytesMax) return;
       this.keeping.delete(call);
       call.makeWay();
+      // It needs no room any more: others would be refused for nothing.
+      if (call === asking) return;
     }
   }
 

@@ -135,9 +135,9 @@ t.test('bodies that are coming make room only where they have more than half of 
 
   calls.bodyBytes = 10;
   for (const call of all.slice(1, 3)) calls.keeping.add(call);
-  calls.makeBodyRoom(1, 11);
+  calls.makeBodyRoom(all[2]!, 1, 11);
   t.strictSame([said.length, calls.keeping.size], [1, 2]);
-  calls.makeBodyRoom(2, 11);
+  calls.makeBodyRoom(all[2]!, 2, 11);
   t.strictSame([said.length, calls.keeping.size], [3, 0], 'who made way is not asked again');
 });
 

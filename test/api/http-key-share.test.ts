@@ -206,6 +206,20 @@ t.test('too much of bodies that are not whole yet: 503 to those that take longes
   t.notOk(all.statuses.includes(503));
 });
 
+t.test('who has made way itself takes no room from others', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: 50_000 } });
+  const bytes = createBytes('grows-at-once', LARGE);
+  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
+  const oldest = await partOf(t, all, bytes, bodyAt + 1);
+  const refused = readAnswer(oldest);
+  const other = await partOf(t, all, bytes, bodyAt + 10_000);
+  oldest.write(bytes.subarray(bodyAt + 1, bodyAt + 46_000));
+  t.hasStrict(await refused, { status: 503 });
+  other.write(bytes.subarray(bodyAt + 10_000));
+  t.hasStrict(await readAnswer(other), { status: 201 });
+  t.strictSame(all.madeWay, ['service_unavailable']);
+});
+
 t.test('a head of whose body nothing has come takes no room from bodies', async (t) => {
   const all = await watched(t, { bounds: { frontBodiesBytesMax: LIMITS.frontBodyBytesMin } });
   const bytes = createBytes('head-first');
