@@ -544,7 +544,8 @@ t.test('a body in another coding than chunks is none, wherever it may end for ot
     for (const path of ['/v1/charges', '/nowhere']) {
       const socket = await open(front.port);
       const all = readToEnd(socket);
-      socket.write(Buffer.concat([bytesWith(path, coding), READ]));
+      // Alone: on a request behind it the HTTP library closes the connection in any case.
+      socket.write(bytesWith(path, coding));
       t.equal(await all, '', `${coding}: ${path}`);
     }
   }
