@@ -26,6 +26,7 @@ import {
 import { assertMatchesOpenApi } from './openapi-check.ts';
 
 const SHORT = { requestReceiveMs: 400, commandDeadlineMs: 400 };
+const NEVER = new Promise<never>(() => {});
 
 t.test('busy accounts: 503 with Retry-After, for creates and reads', async (t) => {
   const { front } = await watched(t);
@@ -72,19 +73,25 @@ t.test('a create of which nobody knows the fate gets no status; a read gets 503'
   t.hasStrict(await front.send(READ), { status: 503 });
 });
 
-t.test('past the deadline a create is cut off and a read gets 503; a late answer goes nowhere', async (t) => {
-  const { front, unanswered, statuses } = await watched(t, { bounds: SHORT });
+t.test('past the deadline a create is cut off, all else gets 503; a late answer goes nowhere', async (t) => {
+  const { front, unanswered, statuses } = await watched(t, { bounds: SHORT, onCallback: () => NEVER });
   front.bus.answer = () => null;
   const socket = await open(front.port);
   const all = readToEnd(socket);
   socket.write(createBytes('too-late-1'));
   t.equal(await all, '');
-  t.hasStrict(await front.send(READ), { status: 503, body: { error: { code: 'service_unavailable' } } });
-  t.strictSame([unanswered, statuses], [['unknown'], [503]]);
+  for (const safe of [READ, requestBytes('PUT', '/callbacks/mtn_ug/known', {}, '')]) {
+    t.hasStrict(await front.send(safe), { status: 503, body: { error: { code: 'service_unavailable' } } });
+  }
+  t.strictSame([unanswered, statuses], [['unknown'], [503, 503]]);
   for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
   front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
   t.hasStrict(await front.send(READ), { status: 200 }, 'the front goes on');
-  t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
+  t.strictSame(
+    [unanswered, statuses],
+    [['unknown'], [503, 503, 200]],
+    'the late answers were told to nobody',
+  );
 });
 
 /** Calls that fall due one after the other, at 0 and so on, and say when they do, or that they make way. */
