@@ -570,27 +570,28 @@ t.test('too much of answers that are not taken: the oldest are cut short', async
   const { front } = await watched(t, { bounds: { frontAnswersBytesMax: 40_000_000 } });
   const body = JSON.stringify({ long: 'x'.repeat(16_000_000) });
   front.bus.answer = () => ({ type: 'done', body, replayed: false });
-  const begin = async (): Promise<Socket> => {
+  const begin = async (taken = 0): Promise<Socket> => {
     const socket = await open(front.port);
     socket.write(READ);
-    await once(socket, 'readable');
+    do {
+      socket.read();
+      await once(socket, 'readable');
+    } while (socket.bytesRead < taken);
     return socket;
   };
-  const sockets: Socket[] = [];
-  for (let n = 0; n < 4; n++) sockets.push(await begin());
+  const sockets = [await begin(2_000_000)];
+  while (sockets.length < 4) sockets.push(await begin());
   const isWhole = (socket: Socket): Promise<boolean> =>
     new Promise((resolve) => {
-      let bytes = 0;
-      socket.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > body.length) resolve(true);
+      socket.on('data', () => {
+        if (socket.bytesRead > body.length) resolve(true);
       });
       socket.on('close', () => resolve(false));
     });
   const answers = await Promise.all(sockets.map(isWhole));
   for (const socket of sockets) socket.destroy();
   t.strictSame(answers, [false, false, true, true]);
-  t.hasStrict(await front.send(READ), { status: 200 }, 'and there is room again');
+  t.ok(await isWhole(await begin()), 'and there is room again');
 
   for (let n = 0; n < 2; n++) (await begin()).destroy();
   const later = [await begin(), await begin()];
