@@ -137,7 +137,7 @@ t.test('reads', async (t) => {
     ],
     ['/v1/transactions', { ...list, view: 'transaction', filter: all }],
     [
-      '/v1/transactions?type=WITHDRAWAL&approval_status=PENDING&status=INITIATED&reference=r&currency=KES&limit=1',
+      '/v1/transactions?type=WITHDRAWAL&approval_status=PENDING&status=INITIATED&reference=1042&currency=KES&limit=1',
       {
         ...list,
         view: 'transaction',
@@ -146,7 +146,7 @@ t.test('reads', async (t) => {
           type: 'WITHDRAWAL',
           approvalStatus: 'PENDING',
           status: 'INITIATED',
-          reference: 'r',
+          reference: '1042',
           currency: 'KES',
         },
       },
