@@ -9,7 +9,8 @@ import type { PartitionName } from '../../wal/types.ts';
 /** Where the log ends. Of one whose last batches are damaged, where they do: whoever reads as far as that is told of them. */
 export function lastSequence(log: LogReader, { group, partition }: PartitionName): number {
   const last = log.lastBatchNumber(group, partition);
-  for (let batch = last; batch > log.startOf(group, partition).batch; batch -= 1) {
+  const start = log.startOf(group, partition);
+  for (let batch = last; batch > start.batch; batch -= 1) {
     try {
       const { sequence } = tipAt(log.batch(group, partition, batch));
       // The next has a record at least, but for one that opens an epoch.
@@ -18,7 +19,8 @@ export function lastSequence(log: LogReader, { group, partition }: PartitionName
       if (!(error instanceof LogCorruption)) throw error;
     }
   }
-  return log.startOf(group, partition).sequence;
+  // Where none of them is whole, it is not empty for that.
+  return last > start.batch ? start.sequence + 1 : start.sequence;
 }
 
 /** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. */

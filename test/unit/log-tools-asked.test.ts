@@ -208,3 +208,14 @@ t.test('a replay up to a moment needs nothing of later batches, whichever of the
     await database.close();
   }
 });
+
+t.test('a partition of which every batch is damaged is not taken for an empty one', async (t) => {
+  const directory = next();
+  await write(directory, 3);
+  const database = openLogDatabase({ directory });
+  for (const batch of [1, 2, 3, 4]) await database.put(['accounts', 1, batch], Buffer.from('no batch'));
+  await database.close();
+  const { status, out } = await runTool(tools, 'replay', '--data', directory, '--json', ...place);
+  t.equal(status, 1);
+  t.match(JSON.parse(out), { sound: false, faults: [{ group: 'accounts', partition: 1, batch: 1 }] });
+});
