@@ -121,7 +121,8 @@ async function verifyPartition(
   views.refresh();
   const position = views.position(group, partition);
   const uncompared = uncountedViews(views, group, partition);
-  if (position === null || uncompared !== null) {
+  // One that was only begun has no rows but what says of which form it is.
+  if (position === null || position.sequence === 0 || uncompared !== null) {
     const nothing = { tables: [], differenceCount: 0, differences: [] };
     return { ...place, sequence: position?.sequence ?? 0, uncompared, ...nothing };
   }

@@ -97,6 +97,11 @@ t.test(
     t.match(await run(...account), { status: 2, err: /accounts.0: .* another version's.* replay --account/ });
 
     await views.drop('accounts', 0);
+    const begun = rows.filter(({ table }) => table === 'format');
+    await views.commit('accounts', 0, { sequence: 0, batch: 0, hash: Buffer.alloc(32) }, begun);
+    t.match(await run(...compare), { status: 0, out: / 0 differences from the checkpoint/ }, 'only begun');
+
+    await views.drop('accounts', 0);
     t.match(
       await run(...account),
       { status: 0, out: /pending \d/ },
