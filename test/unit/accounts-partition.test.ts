@@ -370,6 +370,23 @@ void t.test('of an event may hear who is still there, with or without a webhook 
   t.end();
 });
 
+void t.test('of an event hears no other than those who would after a crash', (t) => {
+  const { send, create, succeed, flush, createdIds, ofType } = opened();
+  create();
+  flush();
+  const transactionId = createdIds()[0]!;
+  succeed(transactionId);
+  flush();
+  send({ ...byOperator, type: 'RemoveApp', appId: ofType('AppConnected')[0]!.id });
+  const status = 'SUCCESSFUL';
+  const query = { type: 'GetWebhookObject', accountId: ACCOUNT, transactionId, status } as const;
+  const replies = send({ ...query, deadline: FOR_EVER });
+  t.same(replies, [], 'the app may be there again, and would never hear of it');
+  flush();
+  t.match(replies, [{ type: 'done', body: /"apps":\[\]}$/ }]);
+  t.end();
+});
+
 void t.test('what is final waits for no provider, and is told only to who asks for that', (t) => {
   const { send, create, succeed, flush, createdIds } = opened();
   create();
