@@ -1,6 +1,15 @@
 // A backup beside a log that does not go on from it: cut off and written anew, begun anew, trimmed, or another altogether.
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
@@ -8,6 +17,7 @@ import { logTools } from '../../../src/log-tools/commands.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
+import { Progress } from '../../../wal/tools/progress.ts';
 import { restoreTool } from '../../../wal/tools/restore.ts';
 import { storedTip } from '../../../wal/types.ts';
 import { runTool } from './run-tool.ts';
@@ -251,3 +261,34 @@ function linkOrNull(path: string): string | null {
     return null;
   }
 }
+
+t.test('a restore that cannot read back what it wrote has made no log, and begins anew', async (t) => {
+  const [data, to, restored] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(restored, 'log', 'data.mdb');
+  /** The disk does not keep a record of each partition. */
+  class Forgetting extends Progress {
+    override start(what: string, total: number): void {
+      super.start(what, total);
+      if (what !== 'verify') return;
+      const content = readFileSync(file);
+      const word = '"sequence":6';
+      const disk = openSync(file, 'r+');
+      for (let at = content.indexOf(word); at >= 0; at = content.indexOf(word, at + 1)) {
+        writeSync(disk, '7', at + word.length - 1);
+      }
+      closeSync(disk);
+    }
+  }
+  const progress = new Forgetting({ write: () => {}, shown: false, overwrites: false });
+  const values = { from: to, to: restored };
+  t.match(await restoreTool(null).run({ directory: '', values, progress }), {
+    sound: false,
+    report: { faults: [{ batch: 3, problem: /CRC32C/ }, {}, {}] },
+  });
+  const refused = { status: 1, err: /the restore .* did not come to its end: run it again/ };
+  t.match(await tool('verify', '--data', restored), refused);
+  t.match(await tool('restore', '--from', to, '--to', restored), { status: 0, out: /^Begun anew/ });
+  t.strictSame(await tips(restored), await tips(data));
+});
