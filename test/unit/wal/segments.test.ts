@@ -2,7 +2,10 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { emptyTip } from '../../../wal/batch.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { Progress } from '../../../wal/tools/progress.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
 import { checkpointAll, growManifest, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
@@ -140,12 +143,35 @@ t.test('what a killed tool had left stays while nothing takes its place', async 
     out: /^Removed what a run that was killed had left: manifest\.json\.part, acc/,
   });
   t.strictSame(readdirSync(to).toSorted(), files.filter((file) => !file.endsWith('.part')).toSorted());
+  await write(data, 1, { epoch: 3 });
   const second = await toolJson('backup', '--data', data, '--to', to);
   t.match(second, { status: 0, report: { removed: [/^accounts-0-0{11}5-/, /^webhooks-0-0{11}5-/] } });
+  const { removed } = second.report;
+  t.notOk(
+    readdirSync(to).some((file) => removed.includes(file)),
+    'in its place there is a longer one',
+  );
   t.strictSame((await toolJson('backup', '--data', data, '--to', to)).report.removed, []);
   const restored = next();
   t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
   t.strictSame(await tips(restored), await tips(data));
+});
+
+t.test('what a manifest names stays, though whoever added it fails afterwards', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  const reader = LogReader.openReader({ directory: data });
+  const progress = new Progress({ write: () => {}, shown: false, overwrites: false });
+  const name = { group: 'accounts', partition: 0 };
+  const adding = SegmentDirectory.extend(to, async (target) => {
+    const batches = reader.read(name.group, name.partition, { afterBatch: 0 });
+    const segment = await target.write(name, emptyTip, batches, progress);
+    await target.add([segment!], null);
+    throw new Error('afterwards');
+  });
+  await t.rejects(adding, { message: 'afterwards' });
+  await reader.close();
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 });
 });
 
 t.test('a file that cannot be read is named, also when that begins after its check', async (t) => {
@@ -204,8 +230,14 @@ t.test('a manifest that is damaged is told by name, with what can be done', asyn
   writeFileSync(file, whole);
   growManifest(to);
   t.match(await tool('backup', '--data', data, '--to', to), { status: 0 });
-  writeFileSync(file, readFileSync(file, 'utf8').replace('"partition": 1', '"partition": 3'));
-  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `${file} is damaged (` });
+  const later = readFileSync(file, 'utf8');
+  for (const [said, turnedOver] of [
+    ['"partition": 1', '"partition": 3'],
+    ['"batch": 3', '"batch": 2'],
+  ] as const) {
+    writeFileSync(file, later.replace(said, turnedOver));
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `${file} is damaged (` });
+  }
   rmSync(file);
   mkdirSync(file);
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `EISDIR: illegal operation` });
