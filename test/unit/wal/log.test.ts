@@ -383,6 +383,21 @@ t.test('removals make room in the file, and not more each time', async (t) => {
   t.ok(after < size + WAL_LIMITS.removalRoomBytes, `${after} bytes`);
 });
 
+t.test('so does cutting off the end', async (t) => {
+  const { durable } = await trimmedLog(t);
+  const log = openLog(t);
+  const size = (): number => statSync(join(directory, `${opened}`, 'log', 'data.mdb')).size;
+  await log.appendForeign(
+    'accounts',
+    0,
+    durable.map(({ bytes }) => bytes),
+  );
+  await log.truncateAfter('accounts', 0, 9);
+  t.ok(size() < WAL_LIMITS.removalRoomBytes, 'nothing was cut off');
+  await log.truncateAfter('accounts', 0, 8);
+  t.ok(size() > WAL_LIMITS.removalRoomBytes);
+});
+
 t.test('so does taking out what was put before its beginning and not to its end', async (t) => {
   const { log: from, durable } = await trimmedLog(t);
   const log = openLog(t);
