@@ -344,6 +344,10 @@ t.test('a trimmed log keeps its proof', async (t) => {
   t.strictSame(durable.slice(0, 9).map(holds), [false, false, false, false, true, true, true, true, true]);
   t.notOk(holds({ ...durable[7]!, hash: durable[6]!.hash }), 'of another history');
   t.notOk(holds({ ...durable[9]!, batch: 11 }), 'beyond the end');
+  t.notOk(
+    holds({ ...durable[7]!, firstSequence: 9 }),
+    'with another sequence, which would pass over a record',
+  );
   await t.rejects(log.truncateAfter('accounts', 0, 9), /open for writing/);
   await log.closePartition(partition);
   await t.rejects(log.truncateAfter('accounts', 0, 4), /trimmed/);
