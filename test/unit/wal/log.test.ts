@@ -375,6 +375,19 @@ t.test(
   },
 );
 
+t.test('a log from which a batch is gone does not end before it', async (t) => {
+  const { log, partition } = await trimmedLog(t);
+  await log.closePartition(partition);
+  await log.close();
+  const database = openLogDatabase({ directory: join(directory, `${opened}`) });
+  await database.remove(['accounts', 0, 8]);
+  await database.close();
+  const reader = LogReader.openReader({ directory: join(directory, `${opened}`) });
+  t.teardown(() => reader.close());
+  const read = (): number => [...reader.read('accounts', 0, { fromSequence: 7 })].length;
+  t.throws(read, /accounts\/0 batch 8 \(sequence 8\): the batch is missing/);
+});
+
 t.test('removals make room in the file, and not more each time', async (t) => {
   const { log, partition } = await trimmedLog(t);
   await log.closePartition(partition);
