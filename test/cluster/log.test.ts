@@ -463,6 +463,10 @@ t.test('a stream that was purged empty is not waited for, nor is what it had tak
   t.strictSame(tip.hash, writer.log.tip.hash, 'whoever had read it all goes on');
   for (const log of [cold, newLog(t)]) await t.rejects(followed(log, partition), PURGED);
 
+  await putStrangers(partition, 1);
+  await t.rejects(following.reachEnd(), { name: 'LogDiverged' }, 'nothing that is left proves it');
+  await nats.manager.streams.purge(stream);
+
   // As if it were purged just after it was asked how far it goes.
   tellOnce(nats, () => before);
   await t.rejects(followed(late, partition), PURGED);

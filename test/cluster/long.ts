@@ -6,13 +6,13 @@ import { NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { endWithChildren } from '../../deploy/stop-signal.ts';
+import { messageOf } from '../../wal/thrown.ts';
 import { readLongOptions } from '../long-options.ts';
 import { Cluster, PARTITIONS } from './cluster.ts';
 import { percentile } from './load.ts';
 import { faultOfNats } from './nats-fault.ts';
 import { randomFrom } from '../seed.ts';
 import { canTrace, hangDisk } from '../tracer.ts';
-import { messageOf } from '../../wal/thrown.ts';
 
 const { minutes, callers, partitions, seed } = readLongOptions(
   `npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--partitions N, default ${PARTITIONS}] ` +

@@ -156,11 +156,10 @@ export class LogFollower {
 
   /** The stream has the log's end. */
   async #isProved(end: Tip, state: StreamState): Promise<boolean> {
-    // What was read NATS may have forgotten since, and another have written in its place, which is not read then. In a stream that was
-    // purged since nothing stands there.
-    if (this.#endPlace !== null && state.messages > 0) {
-      const stands = await batchAt(this.#options, this.#endPlace);
-      return stands !== null && stands.hash.equals(end.hash);
+    // What was read NATS may have forgotten since, and another have written in its place, which is not read then. What was purged since
+    // cannot be looked at.
+    if (this.#endPlace !== null && state.first_seq <= this.#endPlace) {
+      return (await batchAt(this.#options, this.#endPlace))?.hash.equals(end.hash) === true;
     }
     // A few leftovers may be what follows a trim, or the log of another tip. Then a writer that went on from here would acknowledge what
     // every reader drops.
@@ -254,18 +253,16 @@ export class LogFollower {
   /** Returns what of it takes time. */
   #handle(message: StreamMessage): (() => Promise<void>) | null {
     const batch = batchIn(message.data);
-    const isOfLog = this.#chain.take(batch);
-    if (isOfLog) this.#endPlace = message.sequence;
-    if (!isOfLog) {
-      if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) throw this.#diverged();
-    } else if (batch.batch > this.#tip.batch) {
-      this.#buffer.push(batch.bytes);
-      this.#bufferBytes += batch.bytes.length;
-    } else {
-      const { log, group, partition } = this.#options;
-      if (!log.batch(group, partition, batch.batch).hash.equals(batch.hash)) {
+    if (this.#chain.take(batch)) {
+      this.#endPlace = message.sequence;
+      if (batch.batch > this.#tip.batch) {
+        this.#buffer.push(batch.bytes);
+        this.#bufferBytes += batch.bytes.length;
+      } else if (!this.#hasAlready(batch)) {
         return () => this.#replaceFrom(message, batch.bytes);
       }
+    } else if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) {
+      throw this.#diverged();
     }
     const isFull =
       this.#buffer.length >= LIMITS.streamReadMessages || this.#bufferBytes >= LIMITS.streamReadBytesMax;
@@ -273,6 +270,11 @@ export class LogFollower {
     if (isFull || message.pending === 0) return () => this.#flush().then(advanced);
     advanced();
     return null;
+  }
+
+  #hasAlready({ batch, hash }: Batch): boolean {
+    const { log, group, partition } = this.#options;
+    return log.batch(group, partition, batch).hash.equals(hash);
   }
 
   /** One after the other. Rejects as `act` does, and so does all that comes after it. */

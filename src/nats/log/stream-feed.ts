@@ -172,20 +172,20 @@ class StreamSubscription implements Subscription {
     const place = { link: this.#options.link, group: this.#group, partition: this.#partition };
     const { batch, hash } = this.#chain!.tip;
     if (batch === 0) return;
-    let stands: Batch | null = null;
     try {
-      stands = await batchAt(place, this.#endPlace);
+      const stands = await batchAt(place, this.#endPlace);
+      if (stands?.hash.equals(hash) === true) return;
     } catch (error) {
       // While nobody can say it is asked for again with the next.
       if (!(error instanceof NothingThere)) return;
     }
-    if (!this.#closed && stands?.hash.equals(hash) !== true) throw this.#goesOnElsewhere();
+    if (!this.#closed) throw this.#goesOnElsewhere();
   }
 
   #goesOnElsewhere(): Error {
-    const place = `${this.#group}/${this.#partition}`;
+    const { batch } = this.#chain!.tip;
     return new Error(
-      `${place}: the stream does not continue batch ${this.#chain!.tip.batch}, which was read last`,
+      `${this.#group}/${this.#partition}: the stream does not continue batch ${batch}, which was read last`,
     );
   }
 
