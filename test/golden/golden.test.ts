@@ -13,7 +13,8 @@ import { LogReader } from '../../wal/log-reader.ts';
 import { verify } from '../../wal/tools/verify.ts';
 import { type Rows, rowsOf } from './rows.ts';
 import { type State, stateOf } from './state.ts';
-import { imported, quiet, VERSIONS } from './versions.ts';
+import { quiet } from '../unit/wal/run-tool.ts';
+import { imported, VERSIONS } from './versions.ts';
 import { removeDirectory } from '../../deploy/remove-directory.ts';
 
 function json<T>(version: string, name: string): T {

@@ -9,7 +9,8 @@ import { LogReader } from '../../wal/log-reader.ts';
 import { liveIn } from './life.ts';
 import { rowsOf } from './rows.ts';
 import { stateOf } from './state.ts';
-import { imported, quiet, VERSION, VERSIONS } from './versions.ts';
+import { quiet } from '../unit/wal/run-tool.ts';
+import { imported, VERSION, VERSIONS } from './versions.ts';
 
 const [version = ''] = process.argv.slice(2);
 if (version === 'rows') await writeRowsAnew();

@@ -6,10 +6,8 @@ import { join } from 'node:path';
 import { Rebuild } from '../../src/log-tools/rebuild.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { importTool } from '../../wal/tools/export.ts';
-import { Progress } from '../../wal/tools/progress.ts';
 import type { PartitionName } from '../../wal/types.ts';
-
-export const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
+import { quiet } from '../unit/wal/run-tool.ts';
 
 export const VERSION = /^v\d+$/;
 

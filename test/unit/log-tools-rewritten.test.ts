@@ -5,10 +5,9 @@ import { bodyOf, encodeTime, makeId, timeOf } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { Rebuild } from '../../src/log-tools/rebuild.ts';
 import { LogReader, untilUnchanged } from '../../wal/log-reader.ts';
-import { Progress } from '../../wal/tools/progress.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { ACCOUNT, charge, merchant, opened, START } from './domain/scenario.ts';
-import { runTool } from './wal/run-tool.ts';
+import { quiet, runTool } from './wal/run-tool.ts';
 import { BATCHES, CUT, PLACE, rewrite, rewrittenDuring, written } from './wal/rewriting.ts';
 import type { RecordsOf } from './wal/rewriting.ts';
 
@@ -17,7 +16,6 @@ const { group, partition } = PLACE;
 const TURNS = 20;
 /** Of a batch: the whole log takes more than one commit of views. */
 const ACCOUNTS = 4;
-const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
 
 const first = merchant();
 const paid = first.create(charge());

@@ -6,16 +6,15 @@ import t from 'tap';
 import { LogCorruption, LogRewritten } from '../../../wal/batch.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
-import { Progress } from '../../../wal/tools/progress.ts';
 import { verifyPartitions } from '../../../wal/tools/verify.ts';
 import { ViewStore } from '../../../wal/views.ts';
 import { BATCHES, CUT, damage, PLACE, rewrite, rewrittenDuring, written } from './rewriting.ts';
 import { next, tool, toolJson } from './tool-logs.ts';
+import { quiet } from './run-tool.ts';
 
 const { group, partition } = PLACE;
 /** Of the event loop: about as many as reading all of it takes. */
 const TURNS = 20;
-const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
 
 t.test('reading on where the log was written anew says so, and does not call it damaged', async (t) => {
   const { directory, log } = await written(10);

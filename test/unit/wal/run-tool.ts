@@ -1,7 +1,11 @@
 // Runs a tool of `npm run wal` in this process and keeps what it prints.
 
+import { Progress } from '../../../wal/tools/progress.ts';
 import { runTools } from '../../../wal/tools/tool.ts';
 import type { Tool } from '../../../wal/tools/tool.ts';
+
+/** For what a test runs without a terminal. */
+export const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
 
 export interface ToolRun {
   readonly status: number;

@@ -5,8 +5,8 @@ import t from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
-import { Progress } from '../../../wal/tools/progress.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
+import { quiet } from './run-tool.ts';
 import { checkpointAll, growManifest, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
 const manifestsIn = (directory: string): string[] =>
@@ -161,11 +161,10 @@ t.test('what a manifest names stays, though whoever added it fails afterwards', 
   const [data, to] = [next(), next()];
   await write(data, 3);
   const reader = LogReader.openReader({ directory: data });
-  const progress = new Progress({ write: () => {}, shown: false, overwrites: false });
   const name = { group: 'accounts', partition: 0 };
   const adding = SegmentDirectory.extend(to, async (target) => {
     const batches = reader.read(name.group, name.partition, { afterBatch: 0 });
-    const segment = await target.write(name, emptyTip, batches, progress);
+    const segment = await target.write(name, emptyTip, batches, quiet);
     await target.add([segment!], null);
     throw new Error('afterwards');
   });

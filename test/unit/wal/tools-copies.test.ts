@@ -20,10 +20,10 @@ import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { Portions } from '../../../wal/tools/portions.ts';
-import { Progress } from '../../../wal/tools/progress.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
 import type { Batch } from '../../../wal/types.ts';
 import { until } from '../../until.ts';
+import { quiet } from './run-tool.ts';
 import { bytesAt, checkpointAll, key, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('export and import make the same log elsewhere', async (t) => {
@@ -262,12 +262,7 @@ t.test(
       const reader = LogReader.openReader({ directory: data });
       const name = { group: 'accounts', partition: 0 };
       const batches = reader.read(name.group, name.partition, { afterBatch: 0 });
-      await target.write(
-        name,
-        emptyTip,
-        batches,
-        new Progress({ write: () => {}, shown: false, overwrites: false }),
-      );
+      await target.write(name, emptyTip, batches, quiet);
       await reader.close();
       throw new Error('the disk is full');
     });
