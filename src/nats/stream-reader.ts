@@ -22,6 +22,8 @@ export interface StreamMessage {
   readonly data: Buffer;
   /** Operation of a KV entry: "DEL" or "PURGE"; null otherwise. */
   readonly operation: string | null;
+  /** When its stream took it, by the clock of the server that led it, unix milliseconds: the same on all its replicas. */
+  readonly takenAt: number;
   /** Messages after it, when it was delivered. */
   readonly pending: number;
 }
@@ -272,6 +274,8 @@ function deliveredBy(message: Msg): Delivered {
       subject: message.subject,
       data: Buffer.from(message.data),
       operation: operation === undefined || operation === '' ? null : operation,
+      // In nanoseconds, more than a number holds.
+      takenAt: Number((tokens[7 + at] ?? '').slice(0, -6)),
       pending: Number(tokens[8 + at]),
     },
   };

@@ -17,6 +17,8 @@ import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { hasStream } from '../streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX, partitionKey } from '../subjects.ts';
+import { Numbering, type SplitNumbering } from './numbering.ts';
+import { messageOf } from '../../../wal/thrown.ts';
 
 export interface NodeEntry {
   readonly session: string;
@@ -78,6 +80,9 @@ export class LeaseTable implements Routes {
   #reader: StreamReader;
   /** When the bucket was made: another time is another bucket, whose revisions begin anew. */
   #created = '';
+  readonly #numbering = new Numbering();
+  /** That it is split could not be mended. */
+  #isSplitTold = false;
   /** What was dropped is being noted. */
   #noting: Promise<void> | null = null;
   readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
@@ -216,6 +221,7 @@ export class LeaseTable implements Routes {
   }
 
   async #note(): Promise<void> {
+    await this.#endSplit();
     const read = this.#sequence;
     const { created, state } = await this.#bucket();
     const isAnother = this.#created !== '' && created !== this.#created;
@@ -243,6 +249,27 @@ export class LeaseTable implements Routes {
       `${LEASE_STREAM} was removed, purged, or limited: ${dropped} entries of it are gone, and are written again`,
     );
     for (const listener of this.#listeners) listener();
+  }
+
+  /** Removes a bucket that its servers number differently, since nothing else brings them together: it is made anew as one that a person
+   *  has removed. A front leaves it to others. */
+  async #endSplit(): Promise<void> {
+    const { manager } = this.#link;
+    if (this.#remake === null || this.#closed) return;
+    const split = await this.#numbering.split(manager).catch(() => null);
+    if (split === null) return;
+    try {
+      await manager.streams.delete(LEASE_STREAM);
+      this.#isSplitTold = false;
+      this.#onProblem(`${splitText(split)}: it was removed, and is made anew`);
+    } catch (error) {
+      // Or another node was first.
+      if (this.#isSplitTold || !(await hasStream(manager, LEASE_STREAM).catch(() => true))) return;
+      this.#isSplitTold = true;
+      this.#onProblem(
+        `${splitText(split)}, and could not be removed (${messageOf(error)}). Remove it: nats stream rm ${LEASE_STREAM}`,
+      );
+    }
   }
 
   /** With its keys. */
@@ -307,6 +334,7 @@ export class LeaseTable implements Routes {
     const key = message.subject.slice(LEASE_SUBJECT_PREFIX.length);
     this.#apply(key, message.operation === null ? message.data : null, message.sequence);
     this.#sequence = message.sequence;
+    this.#numbering.noteRead(message);
     for (const resolve of this.#onRead.splice(0)) resolve();
   }
 
@@ -354,6 +382,13 @@ export class LeaseTable implements Routes {
 /** The bucket with its keys, each as a subject. */
 function keysOf(manager: JetStreamManager): Promise<StreamInfo> {
   return manager.streams.info(LEASE_STREAM, { subjects_filter: `${LEASE_SUBJECT_PREFIX}>` });
+}
+
+function splitText({ subject, read, leading }: SplitNumbering): string {
+  return (
+    `the servers number the messages of ${LEASE_STREAM} differently (${subject} is ${read} on one, ` +
+    `${leading} on the leader), so that no write agrees with what is read`
+  );
 }
 
 function partsOf(key: string): { readonly kind: string; readonly name: string } {
