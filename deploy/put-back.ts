@@ -56,6 +56,8 @@ another log has beyond it is cut off there.
     },
     run: (input) =>
       withReader(input.directory, async (log) => {
+        // What is only planned is refused as it would be.
+        if (input.values['replicas'] !== undefined) replicasOf(input.values);
         const names = chosen(log.partitionNames(), input.values).map(withStream);
         const directory = stringOf(input.values, 'ends');
         if (directory === undefined && (names.length !== 1 || input.values['partition'] === undefined)) {

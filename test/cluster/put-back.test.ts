@@ -115,8 +115,10 @@ t.test('a new stream gets the whole log, and the lease its epoch', async (t) => 
   await t.rejects(nats.manager.streams.info(logStream(GROUP, partition)), 'not even made');
   t.match(await putBack('a', ...one(partition), '--yes'), { status: 2, err: /give --replicas/ });
   for (const replicas of ['0', '2']) {
-    const refused = await putBack('a', ...one(partition), '--yes', '--replicas', replicas);
-    t.match(refused, { status: 2, err: /--replicas is 1, 3 or 5/ });
+    for (const only of [[], ['--yes']]) {
+      const refused = await putBack('a', ...one(partition), ...only, '--replicas', replicas);
+      t.match(refused, { status: 2, err: /--replicas is 1, 3 or 5/ });
+    }
   }
   const written = await putBack('a', ...one(partition), ...WRITE);
   t.match(
