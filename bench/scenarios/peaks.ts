@@ -136,29 +136,20 @@ async function measureLatencies(
   options: PeaksOptions,
   peakPerSecond: number,
 ): Promise<Omit<Peaks, 'peakPerSecond'>> {
-  const { bench, prepared, service, kinds } = options;
-  const { rateParts, searchTrials, idsChecked } = bench.options;
+  const { rateParts, searchTrials } = options.bench.options;
   const figures: Figure[] = [];
   const loads: Load[] = [];
   const checks: Check[] = [];
   const attempt = async (ratePerSecond: number, label: string): Promise<Load> => {
-    const work = workOf(bench, prepared, kinds);
-    const acknowledgedFile = join(prepared.dataDir, '..', `acknowledged-${work.prefix}`);
-    const driven = await bench.drive({ label, server: service, work, ratePerSecond, acknowledgedFile });
-    const { load } = driven;
-    loads.push(load);
-    if (kinds.some(isCreate)) {
-      checks.push(
-        checkMade(work, driven),
-        await checkIds('acknowledged', service, work, acknowledgedFile, idsChecked),
-      );
-    }
-    return load;
+    const offered = await offer(options, ratePerSecond, label);
+    loads.push(offered.load);
+    checks.push(...offered.checks);
+    return offered.load;
   };
 
   for (const part of rateParts) {
     const percent = Math.round(part * 100);
-    const load = await attempt(peakPerSecond * part, `service, ${percent} % of peak`);
+    const load = await attempt(peakPerSecond * part, partLabel(part));
     checks.push(checkAnswers(load));
     const at = (p: number): number => latencyAt(load.latency, p);
     figures.push(
@@ -187,6 +178,37 @@ async function measureLatencies(
     });
   }
   return { figures, loads, checks };
+}
+
+function partLabel(part: number): string {
+  return `service, ${Math.round(part * 100)} % of peak`;
+}
+
+/** Of these, the open loop at half of the peak. Every form has one. */
+export function loadAtHalf(loads: readonly Load[]): Load {
+  const half = loads.find(({ label }) => label === partLabel(HALF));
+  if (half === undefined) throw new Error('nothing was offered at half of the peak');
+  return half;
+}
+
+/** One open loop on the service alone. Whether all of it was answered is not among the checks: a search for what a service bears
+ *  asks for what it does not. */
+export async function offer(
+  { bench, prepared, service, kinds }: Pick<PeaksOptions, 'bench' | 'prepared' | 'service' | 'kinds'>,
+  ratePerSecond: number,
+  label: string,
+): Promise<{ readonly load: Load; readonly checks: Check[] }> {
+  const work = workOf(bench, prepared, kinds);
+  const acknowledgedFile = join(prepared.dataDir, '..', `acknowledged-${work.prefix}`);
+  const driven = await bench.drive({ label, server: service, work, ratePerSecond, acknowledgedFile });
+  const { load } = driven;
+  if (!kinds.some(isCreate)) return { load, checks: [] };
+  const { idsChecked } = bench.options;
+  const made = checkMade(work, driven);
+  return {
+    load,
+    checks: [made, await checkIds('acknowledged', service, work, acknowledgedFile, idsChecked)],
+  };
 }
 
 /** All that was offered was sent and done, and in time: refusing is quick, and no way to hold a rate. */
