@@ -19,7 +19,7 @@ import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Replica, Tip } from '../../wal/types.ts';
-import { link, partitionMaker, startNats, tellOnce, temporaryLog } from './adapters.ts';
+import { batchAfter, link, partitionMaker, startNats, tellOnce, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -150,17 +150,7 @@ t.test('writers that the server let race at one place are told apart by the plac
   const b = await takeOver(logB, partition, 2);
   await b.write('by b');
   // As nats-server before 2.11 can: a stale batch of epoch 1 stands in the stream, after the new epoch's first.
-  const stale = encodeBatch({
-    group: 'accounts',
-    partition,
-    batch: a.log.tip.batch + 1,
-    epoch: 1,
-    firstSequence: a.log.tip.sequence + 1,
-    records: ['stale'],
-    recordsBytes: 5,
-    timeMs: Date.now(),
-    previousHash: a.log.tip.hash,
-  });
+  const stale = batchAfter(a.log.tip, partition, 1, 'stale');
   nats.connection.publish(logSubject('accounts', partition), stale.bytes);
   await nats.connection.flush();
   await b.write('refused');
@@ -181,6 +171,38 @@ t.test('writers that the server let race at one place are told apart by the plac
   );
   await logA.closePartition(a.log);
   t.strictSame((await followed(logA, partition)).hash, c.log.tip.hash);
+});
+
+t.test('a feed that is begun beside leftovers, or on one, hands none of them over', async (t) => {
+  const partition = await newPartition();
+  const [logA, logB] = [newLog(t), newLog(t)];
+  const a = await takeOver(logA, partition, 1);
+  await a.write('by a');
+  const b = await takeOver(logB, partition, 2);
+  await b.log.drained();
+  // What NATS had of a's, say, and forgot; and what a wrote on before it heard of b.
+  const records = Array.from({ length: 100 }, (_, i) => `stale ${i}`);
+  const forgotten = encodeBatch({
+    ...batchAfter(a.log.tip, partition, 1, ''),
+    records,
+    recordsBytes: records.join('').length,
+    previousHash: a.log.tip.hash,
+  });
+  for (const { bytes } of [forgotten, batchAfter(tipAt(forgotten), partition, 1, 'stale')]) {
+    nats.connection.publish(logSubject('accounts', partition), bytes);
+  }
+  await nats.connection.flush();
+  await logB.closePartition(b.log);
+  const c = await takeOver(logB, partition, 3);
+  const lines = ['by a'];
+  for (let i = 2; i <= 72; i++) {
+    lines.push(`record ${i}`);
+    await c.write(`record ${i}`);
+    if (i === 2) t.strictSame(await linesInFeed(partition, 1, 1), ['record 2']);
+  }
+  for (let after = 60; after < 70; after++) {
+    t.strictSame(await linesInFeed(partition, after, 72 - after), lines.slice(after), `after ${after}`);
+  }
 });
 
 t.test(
@@ -299,6 +321,9 @@ t.test('nor do many of them hide a batch, or prove one that is gone', async (t) 
   await nats.manager.streams.purge(logStream('accounts', partition), { seq: 7 });
   await t.rejects(followed(behind, partition), /does not continue the log of this machine/);
   t.equal(await misses(place, 5), null, 'nothing tells');
+
+  await writer.write('the last');
+  t.strictSame(await linesInFeed(partition, 5, 1), ['the last']);
 });
 
 t.test('a log that the stream does not continue is refused, however little the stream has', async (t) => {

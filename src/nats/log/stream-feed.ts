@@ -4,7 +4,7 @@
 // on from elsewhere than what was read; the next message waits for the handler.
 
 import { emptyTip, tipAt } from '../../../wal/batch.ts';
-import type { Batch } from '../../../wal/types.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
 import type { GroupName } from '../../bus/bus.ts';
 import type { Feed, FeedHandler, Subscription } from '../../bus/feed.ts';
 import { LIMITS } from '../../limits.ts';
@@ -132,7 +132,9 @@ class StreamSubscription implements Subscription {
     const batch = this.#take(message);
     if (batch === null) return this.#strangers > strangers ? this.#assertEndStands() : undefined;
     const last = batch.firstSequence + batch.records.length - 1;
-    if (last <= this.#cursor) return;
+    // Of leftovers at which it was begun more might be handed over than was read, and what the log has in their place be passed over.
+    const isCertain = message.sequence >= this.#warmUpEnd - LIMITS.streamAsyncOutstandingMax;
+    if (last <= this.#cursor || !isCertain) return;
     const skip = this.#cursor + 1 - batch.firstSequence;
     if (skip < 0) throw this.#gapBefore(batch);
     this.#cursor = last;
@@ -159,8 +161,8 @@ class StreamSubscription implements Subscription {
       if (batch.batch > end && ++this.#strangers > LIMITS.streamWarmUpMessages) throw this.#goesOnElsewhere();
       return null;
     }
-    // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
-    if (this.#chain !== null && batch.batch <= this.#chain.tip.batch) return null;
+    // Begun in the middle, perhaps on a leftover: a batch of a later writer, or further on, shows where the log is.
+    if (this.#chain !== null && !isLater(batch, this.#chain.tip)) return null;
     this.#chain = new LogChain(tipAt(batch));
     this.#endPlace = message.sequence;
     return batch;
@@ -193,4 +195,9 @@ class StreamSubscription implements Subscription {
     const place = `${this.#group}/${this.#partition}`;
     return new Error(`${place}: the stream goes on at sequence ${firstSequence}, not ${this.#cursor + 1}`);
   }
+}
+
+/** A replaced writer's batches, however they are numbered, stand after one of a later epoch. */
+function isLater({ epoch, batch }: Batch, tip: Tip): boolean {
+  return epoch > tip.epoch || (epoch === tip.epoch && batch > tip.batch);
 }
