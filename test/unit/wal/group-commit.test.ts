@@ -131,9 +131,12 @@ t.test('a confirmation that comes while a flush is in flight begins no second on
   await turn();
   t.equal(flushes.length, 2);
   replicated.append('c');
+  let isDrained = false;
+  void replicated.drained().then(() => (isDrained = true));
   answers[0]?.confirm();
   for (let n = 0; n < 20; n += 1) await turn();
   t.strictSame(acknowledged, ['a']);
+  t.equal(isDrained, false, 'whoever lets go of it now would drop what it took');
   t.equal(flushes.length, 2, 'one flush in flight');
   flushes[1]?.end();
   await turn();
