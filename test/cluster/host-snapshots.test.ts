@@ -14,7 +14,7 @@ import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../s
 import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { Row } from '../../wal/types.ts';
 import { opened } from '../unit/domain/scenario.ts';
-import { temporaryLog } from './adapters.ts';
+import { batchAfter, temporaryLog } from './adapters.ts';
 import { startHostServers } from './host-driven.ts';
 import { needs } from '../needs.ts';
 
@@ -84,6 +84,23 @@ t.test('a log that begins with a snapshot was in a stream, also where nothing is
   const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
   await machine.log.startAt('accounts', 9, tip);
   t.equal(await areStreamsLost(nats.manager, machine.log, 1), true);
+});
+
+t.test('as many batches as a writer has on its way may never have been in a stream', async (t) => {
+  // As it is made again by whoever looks for what was lost.
+  await ensureLogStream(nats.manager, 'accounts', 9, 1);
+  for (const [count, isLost] of [
+    [2, false],
+    [3, true],
+  ] as const) {
+    const machine = temporaryLog();
+    t.teardown(() => machine.remove());
+    for (let i = 1; i <= count; i++) {
+      const { bytes } = batchAfter(machine.log.tip('accounts', 9), 9, 1, `record ${i}`);
+      await machine.log.appendForeign('accounts', 9, [bytes]);
+    }
+    t.equal(await areStreamsLost(nats.manager, machine.log, 2), isLost, `${count} batches`);
+  }
 });
 
 t.test('an empty machine does not begin with a snapshot of another log', async (t) => {

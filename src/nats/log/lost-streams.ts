@@ -3,7 +3,7 @@
 import type { JetStreamManager } from 'nats';
 import type { LogReader } from '../../../wal/log-reader.ts';
 import { hasStream } from '../streams.ts';
-import { logStream, partitionOfStream } from '../subjects.ts';
+import { logStream } from '../subjects.ts';
 
 /** This machine has logs that were in streams, and not one of these streams has ever had anything. `outstandingMax`: batches
  *  of a log that its stream need not have had. */
@@ -18,7 +18,7 @@ export async function areStreamsLost(
     // Where the log begins with a snapshot, or after a trim, it says so under batch 0: what is before stood in the stream.
     const hasBefore = log.bytesOf(group, partition, 0) !== undefined;
     const hasHad = hasBefore || log.lastBatchNumber(group, partition) > outstandingMax;
-    if (!hasHad || partitionOfStream(stream) === null) continue;
+    if (!hasHad) continue;
     if ((await hasStream(manager, stream)) && (await manager.streams.info(stream)).state.last_seq > 0) {
       return false;
     }
