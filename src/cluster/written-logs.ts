@@ -164,7 +164,7 @@ export class WrittenLogs implements PartitionRunner {
       refuse('refused');
       this.#options.log.warn({ group, partition, epoch, err: error }, 'the stream refused this writer');
       // Before it is begun the take-over itself fails.
-      if (this.#writers.get(key) === writer && writer.mayWrite) onFenced(group, partition);
+      if (this.#writers.get(key) === writer) onFenced(group, partition);
     };
     const replica = this.#replica(group, partition, offset, writer, onRefused);
     writer.replica = replica;

@@ -509,6 +509,37 @@ t.test('who hands over a partition that another has written to lets it go', asyn
   t.ok(storage.log.batch('accounts', REPLACED, batch - 1).hash.equals(other.hash));
 });
 
+t.test('what a writer that was lost hears late of its stream does not end the next one', async (t) => {
+  const AGAIN = 28;
+  const to = new StreamPublisher(nats);
+  t.teardown(() => to.close());
+  const publish = to.publish.bind(to);
+  const { promise: late, resolve: answer } = Promise.withResolvers<void>();
+  let isSilent = false;
+  to.publish = async (...args) => {
+    if (!isSilent) return publish(...args);
+    await late;
+    return { type: 'unanswered', description: 'late' };
+  };
+  const fenced: number[] = [];
+  const writing = { ...ASYNC, to, onFenced: () => fenced.push(AGAIN) };
+  const { host, storage, lines, stop } = startHost({}, null, writing);
+  t.teardown(stop);
+  await host.acquire('accounts', AGAIN, 1);
+  host.serve('accounts', AGAIN);
+  isSilent = true;
+  const command = { ...OPEN_ACCOUNT, accountId: 'acc_again', deadline: Date.now() + 60_000 };
+  t.hasStrict(await send(storage, AGAIN, command), { type: 'done' });
+  await host.lose('accounts', AGAIN);
+  isSilent = false;
+  await host.acquire('accounts', AGAIN, 2);
+  host.serve('accounts', AGAIN);
+  answer();
+  await until(() => lines.some((line) => line.includes('the stream refused this writer')));
+  t.strictSame(fenced, []);
+  t.ok(host.isServing('accounts', AGAIN));
+});
+
 t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
   const [OWN, NEVER_HAD] = [5, 6];
   const { host, storage, stop } = startHost();
