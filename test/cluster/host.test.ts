@@ -472,7 +472,12 @@ t.test('a partition that another opens first is not taken over', async (t) => {
     const publish = to.publish.bind(to);
     let other: Batch | null = null;
     to.publish = async (subject, data, expected) => {
-      if (other !== null) await publish(subject, other.bytes, {});
+      if (other !== null) {
+        const { batch, bytes } = other;
+        // The disk has the opening by then.
+        await until(() => storage.log.lastBatchNumber('accounts', partition) === batch);
+        await publish(subject, bytes, {});
+      }
       return publish(subject, data, expected);
     };
     const { host, storage, stop } = startHost({}, null, { onFenced: () => {}, replication, to });
