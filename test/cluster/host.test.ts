@@ -499,7 +499,7 @@ t.test('a partition that another opens first is not taken over', async (t) => {
 t.test('who hands over a partition that another has written to lets it go', async (t) => {
   const REPLACED = 27;
   const fenced: number[] = [];
-  const { host, storage, stop } = startHost({}, null, { onFenced: () => fenced.push(REPLACED) });
+  const { host, feed, storage, stop } = startHost({}, null, { onFenced: () => fenced.push(REPLACED) });
   t.teardown(stop);
   await host.acquire('accounts', REPLACED, 1);
   host.serve('accounts', REPLACED);
@@ -507,7 +507,9 @@ t.test('who hands over a partition that another has written to lets it go', asyn
   await publisher.publish(logSubject('accounts', REPLACED), other.bytes, {});
   const command = { ...OPEN_ACCOUNT, accountId: 'acc_late', deadline: Date.now() + 60_000 };
   const told = send(storage, REPLACED, command);
+  t.ok(feed.isOwn('accounts', REPLACED, 0));
   await host.release('accounts', REPLACED);
+  t.notOk(feed.isOwn('accounts', REPLACED, 0), 'what the next owner writes is read from the stream');
   t.strictSame(await told, { type: 'unknown' });
   await host.acquire('accounts', REPLACED, 3);
   const { batch } = storage.log.tip('accounts', REPLACED);
