@@ -6,7 +6,7 @@ import { decide } from '../../src/domain/decide/decide.ts';
 import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
-import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
+import { decodeRecord, encodeRecord, UnknownName } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { renderAnswer } from '../../src/domain/render/render.ts';
@@ -88,9 +88,18 @@ export function accountsGroup(policy: Policy): AccountsGroup {
     open: (_partition, views, options) => new AccountsPartition(policy, views, options),
     viewsFormat: VIEWS_FORMAT,
     retention: [idempotencyRetention],
-    encode: encodeRecord,
+    encode: encodedOrNull,
     decode: decodeRecord,
   };
+}
+
+function encodedOrNull(record: AccountRecord): string | null {
+  try {
+    return encodeRecord(record);
+  } catch (error) {
+    if (error instanceof UnknownName) return null;
+    throw error;
+  }
 }
 
 export class AccountsPartition implements PartitionLogic<AccountCommand, AccountQuery, AccountRecord> {

@@ -92,6 +92,7 @@ export interface Group<Command extends Typed, Query extends Typed, Record> {
   readonly viewsFormat: number;
   /** Looked after once a day. */
   readonly retention?: readonly Retention[];
-  encode(record: Record): string;
+  /** Null: it has a name that this version does not know, from a command of a newer one. */
+  encode(record: Record): string | null;
   decode(line: string): Record;
 }

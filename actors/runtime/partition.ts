@@ -168,8 +168,11 @@ export class Partition<
     if (decision.outcome.type === 'wait' && this.#waiters.size >= LIMITS.waitersMax) {
       return this.#refuse(command, onReply);
     }
+    const { record } = decision;
+    const line = record === null ? null : this.#group.encode(record);
+    if (record !== null && line === null) return this.#notKnown(onReply);
     this.#observer.decided(this.#group.name, command.type, outcomeName(decision.outcome));
-    this.#apply(decision, onReply);
+    this.#apply(decision, line, onReply);
   }
 
   /** A deadline is on its caller's clock. Where ours is ahead of that, the deadline is moved along: otherwise everything
@@ -195,10 +198,11 @@ export class Partition<
     return this.#accepting ? Math.max(0, LIMITS.mailboxMax - this.depth) : 0;
   }
 
-  #apply(decision: Decision<Record>, onReply: OnReply): void {
+  /** `line`: its record, encoded. */
+  #apply(decision: Decision<Record>, line: string | null, onReply: OnReply): void {
     const { record, outcome, answers } = decision;
-    if (record !== null) {
-      const sequence = this.#log.append(this.#group.encode(record));
+    if (record !== null && line !== null) {
+      const sequence = this.#log.append(line);
       this.logic.evolve(record, sequence);
       this.#undurable.push(record);
     } else if (this.#log.appended === this.#log.durable && outcome.type === 'reply') {

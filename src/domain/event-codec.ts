@@ -29,6 +29,11 @@ export class RecordUnreadable extends Error {
   override readonly name = 'RecordUnreadable';
 }
 
+/** An event has a name that this version's closed lists have not: a command of a newer version asked for it. */
+export class UnknownName extends Error {
+  override readonly name = 'UnknownName';
+}
+
 // --- Kinds of field --------------------------------------------------------------------------------------------------
 
 function unreadable(expected: string, json: unknown): never {
@@ -132,7 +137,7 @@ function oneOf<T extends string>(list: readonly T[]): Field<T> {
   return {
     encode(value) {
       const index = list.indexOf(value);
-      assert(index >= 0, 'a value is in its closed list');
+      if (index < 0) throw new UnknownName(`${value} is not in its closed list`);
       return index;
     },
     decode: (json) => list[integer.decode(json, 0)] ?? unreadable('an index of a closed list', json),
@@ -320,6 +325,7 @@ function byCode(): (Row | undefined)[] {
 
 const accountId = idOf('account');
 
+/** Throws UnknownName. */
 export function encodeRecord(record: AccountRecord): string {
   const { at, events } = record;
   // Most records have one event: no room is made for more.

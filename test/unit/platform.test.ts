@@ -73,7 +73,7 @@ class Driven {
       elapsedMs: 0,
       writeFormat,
     });
-    if (record !== null) this.apply(platformGroup.encode(record));
+    if (record !== null) this.apply(platformGroup.encode(record)!);
     return outcome.type === 'reply' ? outcome.reply : outcome;
   }
   apply(line: string): void {

@@ -13,11 +13,26 @@ import { Partition } from '../../actors/runtime/partition.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { Country } from '../../src/domain/country.ts';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { decodeRecord } from '../../src/domain/event-codec.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import { isQuery } from '../../src/nats/bus/repeatable.ts';
 import type { Views } from '../../wal/types.ts';
-import { ACCOUNT, charge, fundedMerchant, payout, thenRefused } from './domain/scenario.ts';
+import {
+  ACCOUNT,
+  byOperator,
+  charge,
+  FOR_EVER,
+  fundedMerchant,
+  MEMBER,
+  outcome,
+  OWNER,
+  payout,
+  settle,
+  thenRefused,
+} from './domain/scenario.ts';
 import { Driven } from './pollers-driven.ts';
 
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
@@ -50,7 +65,7 @@ function watched(group: Group<Message, Message, unknown>) {
     deadlineClock: () => 1_000,
     lastRecordAt: 0,
     observer: { decided: (name, type, outcome) => decided.push(`${name} ${type} ${outcome}`) },
-    writeFormat: () => 1,
+    writeFormat: () => RECORD_FORMATS.newest,
     isPaused: () => false,
     publish: () => {},
   });
@@ -85,6 +100,50 @@ for (const group of GROUPS) {
     t.end();
   });
 }
+
+void t.test(
+  'accounts: what says a name that only a newer version has changes nothing and is unavailable',
+  (t) => {
+    const scenario = fundedMerchant();
+    const sent = scenario.create(payout());
+    const { partition, log, decided } = watched(GROUPS[0]!);
+    for (const [i, line] of scenario.lines.entries()) partition.logic.evolve(decodeRecord(line), i + 1);
+    const newer = 'NEWER' as never;
+    const toAccount = { accountId: ACCOUNT, deadline: FOR_EVER };
+    const account = { name: 'Dodoma', live: true, payoutsEnabled: true, withdrawalsEnabled: true };
+    const wallet = { label: 'Till', msisdn: '256772000222', country: null, by: OWNER };
+    const commands: AccountCommand[] = [
+      {
+        ...byOperator,
+        ...account,
+        type: 'OpenAccount',
+        accountId: `${ACCOUNT.slice(0, -1)}1`,
+        country: newer,
+      },
+      { ...byOperator, type: 'AddUser', email: 'auditor@shop.example', role: newer },
+      { ...byOperator, type: 'ChangeUserRole', userId: MEMBER, role: newer, by: null },
+      { ...byOperator, ...wallet, type: 'AddWallet', network: newer },
+      settle(sent.id, { failureCode: newer }),
+      outcome(sent.id, 'FAILED', { failureCode: newer }),
+      outcome(sent.id, 'FAILED', { source: newer }),
+      { ...toAccount, type: 'RaiseReconciliation', kind: newer, transactionId: sent.id, detail: '' },
+    ];
+    const replies: Reply[] = [];
+    for (const command of commands) partition.send(command, (reply) => replies.push(reply));
+    t.strictSame(
+      replies,
+      commands.map(() => ({ type: 'unavailable' })),
+    );
+    t.equal(log.appended, 0);
+    t.strictSame(
+      decided,
+      commands.map(() => 'accounts unknown unavailable'),
+    );
+    partition.send(outcome(sent.id, 'FAILED'), (reply) => replies.push(reply));
+    t.equal(log.appended, 1, 'the same with a name that it has is decided');
+    t.end();
+  },
+);
 
 void t.test('accounts: a list of what only a newer version has a name for is empty', (t) => {
   const transaction = fundedMerchant().create(payout());

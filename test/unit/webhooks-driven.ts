@@ -66,7 +66,7 @@ export class DrivenWebhooks {
     if (command.deadline < this.now) return UNAVAILABLE;
     const { record, outcome } = this.logic.decide(command, this.#clock.tick(1));
     if (record !== null) {
-      const line = this.#group.encode(record);
+      const line = this.#group.encode(record)!;
       deepStrictEqual(this.#group.decode(line), JSON.parse(JSON.stringify(record)));
       this.log.push(line);
       this.logic.evolve(record, this.log.length);
