@@ -136,9 +136,13 @@ function withoutNumbers(text: string): string {
   return text.replace(CODE_OR_NUMBER, (found, code?: string) => code ?? masked(found));
 }
 
-/** The last: a number as people write it, "+256 771 234-567", "(0771) 234567" or "0771.234.567". */
+/** Its national digits alone, as Airtel has them, in groups of which the first has two or three: a date begins with another, and most
+ *  amounts are shorter. */
+const NATIONAL = String.raw`(?<!\d[ \u00a0-]?)(?=[1-9]\d{1,2}[ \u00a0-])(?:\d[ \u00a0-]?){8}\d(?!\d)`;
+
+/** The last two: a number as people write it, "+256 771 234-567", "(0771) 234567" or "0771.234.567", and "771 234 567". */
 const CODE_OR_NUMBER = new RegExp(
-  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)${SPACED_DIGITS}`,
+  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)${SPACED_DIGITS}|${NATIONAL}`,
   'gi',
 );
 
