@@ -14,6 +14,7 @@ const ACCOUNT = 'acc_0000000000000000000000000A';
 const always = (): boolean => true;
 
 class Rows implements Views {
+  read = 0;
   readonly #tables = { open: new Map<string, string>(), timer: new Map<string, string>() };
 
   put(table: 'open' | 'timer', row: OpenRow): void {
@@ -31,7 +32,10 @@ class Rows implements Views {
   *range(table: string, { start, end, limit = Infinity }: RangeOptions) {
     const rows = [...this.#tables[table as 'open']].sort(([a], [b]) => (a < b ? -1 : 1));
     const found = rows.filter(([key]) => key >= start && key < end).slice(0, limit);
-    for (const [key, value] of found) yield { key, value };
+    for (const [key, value] of found) {
+      this.read += 1;
+      yield { key, value };
+    }
   }
 }
 
@@ -107,8 +111,14 @@ t.test('more rows than one tick looks at are all found', async (t) => {
   for (let n = 0; n < count; n++) rows.put('open', inFlight(n, START + MINUTE));
   const timers = new Timers(rows);
   const raised = new Map<string, number>();
-  for (let now = START; now < START + 15 * MINUTE; now += TICK) run(timers, now, now, raised);
+  let readMost = 0;
+  for (let now = START; now < START + 15 * MINUTE; now += TICK) {
+    rows.read = 0;
+    run(timers, now, now, raised);
+    readMost = Math.max(readMost, rows.read);
+  }
   t.equal(raised.size, count);
+  t.equal(readMost, LIMITS.timerRowsPerTickMax);
 });
 
 t.test('what no time ends raises nothing: a payout, a withdrawal that waits for its approval', async (t) => {
