@@ -39,6 +39,14 @@ t.test('CSV with quotes, line breaks and other separators', async (t) => {
     ],
     'Excel’s "CSV (Macintosh)": with all of it taken for headings, all that the ledger has would be missing',
   );
+  t.strictSame(
+    cells('a,b\n5" pipe,2\n"x"y",3\n'),
+    [
+      [2, '5" pipe', '2'],
+      [3, 'xy"', '3'],
+    ],
+    'a quote within a cell is one of its characters',
+  );
   t.strictSame(cells('a,b\n1,2\n, \n"",\n'), [[2, '1', '2']], 'Excel leaves empty rows behind the last');
   t.strictSame(
     [...readCsv('Amount, Currency ,Fee,currency\n5.00,KES,1.00,\n')].map(({ fields }) => [...fields]),
