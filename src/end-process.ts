@@ -34,6 +34,15 @@ export function endBySignals(): void {
   }
 }
 
+/** As if the signal had ended it, whatever listens to it. */
+export function endBySignal(signal: NodeJS.Signals): void {
+  // The first process of a container is ended by none.
+  if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);
+  // Whoever else hears it would keep it from ending this.
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+}
+
 function sockets(): number[] {
   return readdirSync('/dev/fd')
     .map(Number)

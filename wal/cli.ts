@@ -1,9 +1,8 @@
 #!/usr/bin/env node
 // The operator's tools for the log: `npm run wal -- <tool>`. Each runs in a process of its own (tools/cli.ts), since a damaged file
 // can end the process that reads it; this one waits for it, and says why it ended.
-import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
+import { endBySignal, STOP_SIGNALS } from '../src/end-process.ts';
 import { processLimitsProblem } from '../src/process-limits.ts';
 import { isDeath } from '../src/damage/reader-process.ts';
 import { WAL_LIMITS } from './limits.ts';
@@ -39,13 +38,7 @@ function run(): Promise<number> {
     stopSignals: STOP_SIGNALS,
     left: LEFT,
     elsewhere: new Set(['restore']),
-    endBy(signal) {
-      // The first process of a container is ended by none.
-      if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);
-      // Whoever else hears it would keep it from ending this.
-      process.removeAllListeners(signal);
-      process.kill(process.pid, signal);
-    },
+    endBy: endBySignal,
     isDeath,
     // However long it takes: whoever asks waits for nothing else. LMDB is loaded only for it.
     prove: async (directory) => (await import('../src/damage/files-proof.ts')).proveFiles(directory, null),

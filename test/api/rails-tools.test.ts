@@ -4,15 +4,24 @@ import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { encodeRecord } from '../../src/domain/event-codec.ts';
+import { makeId } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { ViewStore } from '../../wal/views.ts';
+import { opened, START } from '../unit/domain/scenario.ts';
 import { runTool, type ToolRun } from '../unit/wal/run-tool.ts';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
+
+/** Of LMDB. */
+const PAGE_BYTES = 4096;
+const FLAGS_AT = 18;
+const LEAF = 2;
 
 const directory = temporaryDirectory(t);
 const external = await startExternal(directory);
@@ -222,6 +231,42 @@ t.test("reconcile: the provider's statement against the running service's log", 
   const unknown = await run();
   t.equal(unknown.status, 1);
   t.match(unknown.err, /was trimmed up to sequence \d+, and no checkpoint .*: restore its archive/);
+});
+
+t.test('reconcile: what would end the process that reads the log is told as damage', async (t) => {
+  const data = join(directory, 'damaged');
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory: data, now: Date.now, onFailure, batchRecordsMax: 1 });
+  const partition = log.openPartition('accounts', 2, { epoch: 1, replica: null, onDurable() {} });
+  const idOf = (n: number): string => makeId('account', `01M7XZDPYD000C65AR95C6${1000 + n}`);
+  const named = { ...opened, name: 'x'.repeat(400) };
+  for (let n = 0; n < 100; n++) {
+    partition.append(encodeRecord({ accountId: idOf(n), at: START, events: [named] }));
+  }
+  await log.close();
+  const statement = join(directory, 'none.csv');
+  writeFileSync(statement, 'reference,amount,currency,time,type\n');
+  const period = ['--from', '2026-01-01', '--to', '2026-12-31'];
+  const reconcile = () =>
+    rails(['reconcile', '--route', 'mtn_ug', '--statement', statement, '--data', data, ...period]);
+  const file = join(data, 'log', 'data.mdb');
+  const pages = readFileSync(file);
+  const overwrite = (isDamaged: (page: Buffer) => boolean): void => {
+    for (let at = 2 * PAGE_BYTES; at < pages.length; at += PAGE_BYTES) {
+      const page = pages.subarray(at, at + PAGE_BYTES);
+      if (isDamaged(page)) page.fill(0x87);
+    }
+    writeFileSync(file, pages);
+  };
+  // A page that leads to others may hold what a leaf held that was there before it.
+  overwrite((page) => page.readUInt16LE(FLAGS_AT) === LEAF && page.includes(idOf(50)));
+  const ended = /^reconcile: log corrupt: accounts\/2 batch \d+: a process that reads it is ended \(SIG/m;
+  t.match(await reconcile(), { status: 1, err: ended });
+  overwrite(() => true);
+  t.match(await reconcile(), {
+    status: 1,
+    err: /^reconcile: the log in .* cannot be opened \(SIG.*: restore it/m,
+  });
 });
 
 t.test('seal: what is sealed opens in a file of routes', async (t) => {

@@ -1,18 +1,19 @@
-// The operator's tools for rails: `npm run rails -- check | reconcile | seal`. Puts files, network and terminal together;
-// what a statement means is in statement.ts, what a route is in routes-file.ts.
+// The process of a tool for rails: ../cli.ts starts it. Puts files, network and terminal together; what a statement means is in
+// statement.ts, what a route is in routes-file.ts.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
-import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
-import { parseMasterKey } from '../config/master-key.ts';
-import { COUNTRY_FACTS } from '../domain/country.ts';
-import { decodeRecord } from '../domain/event-codec.ts';
-import { endBySignals } from '../end-process.ts';
-import { groupOf, withData } from '../log-tools/data.ts';
-import { createSecrets, MASTER_KEY_FILE } from '../secrets.ts';
-import type { LogReader } from '../../wal/log-reader.ts';
-import { table } from '../../wal/tools/partitions.ts';
+import { decodeTransaction } from '../../../actors/accounts/transaction-row.ts';
+import { isOfFormat } from '../../../actors/runtime/checkpointer.ts';
+import { parseMasterKey } from '../../config/master-key.ts';
+import { COUNTRY_FACTS } from '../../domain/country.ts';
+import { decodeRecord } from '../../domain/event-codec.ts';
+import { endBySignals } from '../../end-process.ts';
+import { groupOf, withData } from '../../log-tools/data.ts';
+import { createSecrets, MASTER_KEY_FILE } from '../../secrets.ts';
+import type { LogReader } from '../../../wal/log-reader.ts';
+import { table } from '../../../wal/tools/partitions.ts';
+import { begin, telling } from '../../../wal/tools/supervisee.ts';
 import {
   ownTerminal,
   requiredString,
@@ -23,12 +24,12 @@ import {
   type ToolInput,
   type ToolResult,
   UsageError,
-} from '../../wal/tools/tool.ts';
-import { LAST_KEY } from '../../wal/types.ts';
-import type { ViewStore } from '../../wal/views.ts';
-import type { CheckResult } from './provider-rail.ts';
-import { makeRail } from './provider-routes.ts';
-import { readRoutesFile, type Route } from './routes-file.ts';
+} from '../../../wal/tools/tool.ts';
+import { LAST_KEY } from '../../../wal/types.ts';
+import type { ViewStore } from '../../../wal/views.ts';
+import type { CheckResult } from '../provider-rail.ts';
+import { makeRail } from '../provider-routes.ts';
+import { readRoutesFile, type Route } from '../routes-file.ts';
 import {
   type Columns,
   compare,
@@ -38,9 +39,9 @@ import {
   type Period,
   periodOf,
   readStatement,
-} from './statement.ts';
-import { textOf } from './statement-csv.ts';
-import { systemClock } from './system-clock.ts';
+} from '../statement.ts';
+import { textOf } from '../statement-csv.ts';
+import { systemClock } from '../system-clock.ts';
 
 const FILE_OPTION = { type: 'string', value: 'file', help: 'file of routes (also without --file)' } as const;
 
@@ -366,9 +367,10 @@ function withFile([name = '--help', second, ...rest]: readonly string[]): string
 }
 
 endBySignals();
+await begin();
 process.exitCode = await runTools(
   'npm run rails --',
-  [check, reconcile, seal],
+  [check, reconcile, seal].map(telling),
   withFile(process.argv.slice(2)),
   ownTerminal(),
 );
