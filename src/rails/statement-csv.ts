@@ -62,7 +62,7 @@ function* splitRows(text: string): Generator<Cells, void> {
       cell += text.slice(from, isDoubled ? ++i : i);
       from = i + 1;
       quoted = isDoubled;
-    } else if (character === '"' && cell === '' && from === i) {
+    } else if (character === '"' && from === i) {
       quoted = true;
       from = i + 1;
     } else if (character === separator || character === '\n' || character === '\r') {
