@@ -270,6 +270,8 @@ export const LIMITS = {
   streamHeartbeatMs: 500,
   /** The same for logs that are followed: there are many, and a late sign of life costs less. */
   streamFollowHeartbeatMs: 2_000,
+  /** A reader to which nothing comes asks this often, ms, whether its stream's leader has more. */
+  streamEndLookMs: 10_000,
   /** How long one read request stands at the server before it is renewed. */
   streamReadExpiresMs: 5_000,
   /** A node whose session was not seen renewed for this long, by the observer's own clock, may be replaced. */

@@ -7,13 +7,16 @@
 //   - Of all readers of a connection that are behind, only streamReadsAtOnce have a pull outstanding. The server keeps what a connection
 //     has not taken yet, and closes one for which it keeps too much (its max_pending, 64 MiB); and owners hear of their leases over the
 //     same connection.
+//   - A consumer reads the copy that its server has of the stream. If that copy lacks for good what the stream's leader has, it is read at
+//     another server.
 
 import { AckPolicy, DeliverPolicy, nanos } from 'nats';
-import type { ConsumerConfig, Msg, Subscription } from 'nats';
+import type { ConsumerConfig, ConsumerInfo, Msg, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { publish, whenHeard, type NatsLink } from './connection.ts';
 import { asError } from '../../wal/thrown.ts';
 import { Refusals } from './refusals.ts';
+import { lastSequenceOf } from './streams.ts';
 
 export interface StreamMessage {
   readonly sequence: number;
@@ -53,6 +56,9 @@ export interface StreamReaderOptions {
 /** How long the server keeps a consumer of which nobody asks anything. */
 const CONSUMER_KEPT_MS = LIMITS.streamReadExpiresMs * 4;
 
+/** Which server has a consumer is that server's draw. */
+const PLACEMENTS_MAX = 5;
+
 export class StreamReader {
   readonly #options: StreamReaderOptions;
   readonly #heartbeatMs: number;
@@ -72,8 +78,18 @@ export class StreamReader {
   /** Resolves when the handling in progress has ended. */
   #handled: Promise<void> = Promise.resolve();
   #starting = false;
+  /** Once the start under way has ended. */
+  #startAgain = false;
   #hasBegun = false;
   #heardAt = 0;
+  /** Server at which the consumer reads. */
+  #server: string | undefined;
+  /** Not to be read at. */
+  #avoided: string | undefined;
+  /** When a message came last, or it was looked for whether there are more. */
+  #newsAt = performance.now();
+  /** Wanted and not there when it was looked for last, although the leader has it; 0: none was. */
+  #lacking = 0;
   #closed = false;
   readonly #watch: NodeJS.Timeout;
   readonly #offReconnect: () => void;
@@ -102,6 +118,26 @@ export class StreamReader {
     while (this.#handling) await this.#handled;
   }
 
+  /** Reads on from there by another consumer, at another server than now: what this one has is not what the stream's leader has. `what`
+   *  that is, of the stream, for a person. */
+  elsewhere(from: number, what: string): void {
+    const { link, stream } = this.#options;
+    link.complain(
+      `${stream} ${what}, and not on ${this.#server ?? 'the server at which it was read'}: it is read at another one. ` +
+        'See "One server has a wrong copy" in deploy/nats/README.md',
+    );
+    this.#next = from;
+    this.#avoided = this.#server;
+    this.#startAgain = this.#starting;
+    void this.#start();
+  }
+
+  /** All that the server has was handled, as far as it says. */
+  get isAtEnd(): boolean {
+    const isReading = this.#subscription !== null && !this.#starting && !this.#closed;
+    return isReading && !this.#isBehind && !this.#handling && this.#queue.length === 0;
+  }
+
   async #start(hasTurn = false): Promise<void> {
     if (this.#starting || this.#closed) return;
     this.#starting = true;
@@ -111,12 +147,14 @@ export class StreamReader {
     this.#queue = [];
     this.#pullLeft = 0;
     const generation = this.#generation;
-    const { link, stream } = this.#options;
+    const { link } = this.#options;
     try {
-      const info = await link.manager.consumers.add(stream, this.#consumerConfig());
+      const info = await this.#newConsumer();
       this.#refusals.clear();
-      if (this.#closed) return;
+      if (this.#closed || this.#startAgain) return;
       this.#consumer = info.name;
+      this.#server = info.cluster?.leader;
+      this.#newsAt = performance.now();
       this.#consumerSequence = 0;
       this.#isBehind = info.num_pending > 0;
       this.#heardAt = performance.now();
@@ -137,6 +175,20 @@ export class StreamReader {
     } finally {
       this.#heardAt = performance.now();
       this.#starting = false;
+      if (this.#startAgain) {
+        this.#startAgain = false;
+        void this.#start();
+      }
+    }
+  }
+
+  async #newConsumer(): Promise<ConsumerInfo> {
+    const { link, stream } = this.#options;
+    const avoided = this.#avoided;
+    this.#avoided = undefined;
+    for (let count = 1; ; count++) {
+      const info = await link.manager.consumers.add(stream, this.#consumerConfig());
+      if (avoided === undefined || info.cluster?.leader !== avoided || count === PLACEMENTS_MAX) return info;
     }
   }
 
@@ -197,6 +249,7 @@ export class StreamReader {
     if (code === 100) return;
     if (code === 0) {
       const delivered = deliveredBy(message);
+      this.#newsAt = this.#heardAt;
       this.#isBehind = delivered.message.pending > 0;
       this.#pullLeft--;
       if (this.#pullLeft === 0 || !this.#isBehind) this.#endTurn();
@@ -257,7 +310,34 @@ export class StreamReader {
       if (isSilent) this.#endTurn();
     } else if (isSilent || this.#subscription === null) {
       void this.#start();
+    } else if (this.isAtEnd && performance.now() - this.#newsAt > LIMITS.streamEndLookMs) {
+      void this.#lookForMore();
     }
+  }
+
+  /** Of what is there for nobody else to read, twice: what is new may be on its way. */
+  async #lookForMore(): Promise<void> {
+    this.#newsAt = performance.now();
+    const { link, stream, newestPerSubject, subject } = this.#options;
+    // Others' messages tell nothing of these.
+    if (subject !== undefined) return;
+    const next = this.#next;
+    let last: number;
+    try {
+      const { state } = await link.manager.streams.info(stream);
+      // Keys that a hand has removed are written again; a front may not look at messages.
+      last =
+        newestPerSubject === undefined ? await lastSequenceOf(link.manager, stream, state) : state.last_seq;
+    } catch {
+      // Nobody can say: the next look asks again.
+      return;
+    }
+    if (last < next || next !== this.#next || !this.isAtEnd) return;
+    if (this.#lacking !== next) {
+      this.#lacking = next;
+      return;
+    }
+    this.elsewhere(next, `has ${next} to ${last} on its leader`);
   }
 }
 

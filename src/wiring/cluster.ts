@@ -231,13 +231,14 @@ async function listen(
 function nodeFeed(
   { config, onFailure }: ServiceOptions,
   policies: GroupPolicies,
-  { link }: ClusterNats,
+  { link, table }: ClusterNats,
   storage: Storage | null,
 ): NodeFeed {
   const accounts = accountsGroup(policies.accounts);
   const stream = new StreamFeed({
     link,
     decode: (_, line) => accounts.decode(line),
+    epochOf: (group, partition) => table.lease(group, partition)?.value.epoch ?? 0,
     onError: onFailure,
   });
   // With async replication the own log may hold what is lost with this machine: nobody is paid by that.

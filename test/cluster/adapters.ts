@@ -68,7 +68,6 @@ export function partitionMaker({ manager }: NatsLink): () => Promise<number> {
   };
 }
 
-/** With one record. */
 /** Who next asks what a stream has is told something else. */
 export function tellOnce({ manager: { streams } }: NatsLink, told: (now: StreamInfo) => StreamInfo): void {
   const info = streams.info.bind(streams);
@@ -84,6 +83,7 @@ export function longer(now: StreamInfo, by: number): StreamInfo {
   return { ...now, state: { ...state, last_seq: state.last_seq + by, messages: state.messages + by } };
 }
 
+/** With one record. */
 export function batchAfter(tip: Tip, partition: number, epoch: number, record: string): Batch {
   return encodeBatch({
     group: 'accounts',

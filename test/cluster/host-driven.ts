@@ -86,7 +86,7 @@ export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Prom
     const lines: string[] = [];
     const unreadable: string[] = [];
     const feed = new NodeFeed({
-      stream: new StreamFeed({ link: nats, decode, onError: fail }),
+      stream: new StreamFeed({ link: nats, epochOf: () => 0, decode, onError: fail }),
       own: { feed: storage.feed, beginsAfter: () => 0 },
     });
     const server = new NatsBusServer(nats.connection);

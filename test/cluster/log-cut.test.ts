@@ -185,22 +185,18 @@ t.test(
     const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
     await publish(accepted);
     await publish(batchAfter(tipAt(accepted), partition, 1, 'forgotten'));
-    const place = { link: nats, log, group: 'accounts', partition } as const;
-    const warm = new LogFollower(place);
+    const warm = new LogFollower({ link: nats, log, group: 'accounts', partition });
+    t.teardown(async () => {
+      await warm.close();
+      await temporary.remove();
+    });
     await warm.reachEnd();
     // As when all servers lose their power: the stream ends with the first, and the next owner has no more.
     await nats.manager.streams.delete(logStream('accounts', partition));
     await ensureLogStream(nats.manager, 'accounts', partition, 1);
     await publish(accepted);
     const tip = await publishAfter(tipAt(accepted), partition, 'of the next owner');
-    await t.rejects(warm.reachEnd(), { name: 'LogDiverged', message: /does not continue the log of this/ });
-    await warm.close();
-    const anew = new LogFollower(place);
-    t.teardown(async () => {
-      await anew.close();
-      await temporary.remove();
-    });
-    t.strictSame((await anew.reachEnd()).tip.hash, tip.hash);
+    t.strictSame((await warm.reachEnd()).tip.hash, tip.hash, 'it is read again');
   },
 );
 

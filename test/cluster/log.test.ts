@@ -85,10 +85,18 @@ async function followed(wal: WriteAheadLog, partition: number): Promise<Tip> {
   }
 }
 
+/** Those who know of no writer hear the same as those who know of a later one: then all is unsure at first. */
 async function linesInFeed(partition: number, after: number, count: number): Promise<string[]> {
+  const [lines, unsure] = await Promise.all([0, 99].map((epoch) => heardBy(epoch, partition, after, count)));
+  t.strictSame(unsure, lines);
+  return lines!;
+}
+
+async function heardBy(epoch: number, partition: number, after: number, count: number): Promise<string[]> {
   const lines: string[] = [];
   const feed = new StreamFeed({
     link: nats,
+    epochOf: () => epoch,
     decode: (_, line) => line,
     onError: (error) => t.fail(error.message),
   });
@@ -396,6 +404,7 @@ t.test('the feed goes on after any record, and waits for its handler', async (t)
   let last = 0;
   const feed = new StreamFeed({
     link: nats,
+    epochOf: () => 0,
     decode: (_, line) => line,
     onError: (error) => t.fail(error.message),
   });
@@ -419,6 +428,7 @@ t.test('what was removed before the feed has read it is an error, and not passed
     const held = new Promise<void>((resolve) => (found.goOn = resolve));
     const feed = new StreamFeed({
       link: nats,
+      epochOf: () => 0,
       decode: (_, line) => line,
       onError: (error) => found.errors.push(error),
     });

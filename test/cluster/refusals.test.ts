@@ -61,7 +61,7 @@ t.test('a node that may not read the leases says why, and joins when it may', as
 t.test('a feed whose stream is gone says so', async (t) => {
   const problems: string[] = [];
   const nats = await start(t, problems);
-  const feed = new StreamFeed({ link: nats, decode: (_, line) => line, onError: fail });
+  const feed = new StreamFeed({ link: nats, epochOf: () => 0, decode: (_, line) => line, onError: fail });
   for (const after of [0, 5]) {
     const subscription = feed.subscribe('accounts', after, after, () => {});
     t.teardown(() => subscription.close());
@@ -93,7 +93,7 @@ for (const [what, isAnew, count] of [
     const errors: string[] = [];
     let read = 0;
     const onError = ({ message }: Error): void => void errors.push(message);
-    const feed = new StreamFeed({ link: nats, decode: (_, line) => line, onError });
+    const feed = new StreamFeed({ link: nats, epochOf: () => 0, decode: (_, line) => line, onError });
     const subscription = feed.subscribe('accounts', 0, 0, () => void read++);
     t.teardown(() => subscription.close());
     await waitFor('all is read', 20_000, () => read === 5);

@@ -45,7 +45,7 @@ export class LogChain {
       this.#others++;
       return false;
     }
-    if (!this.#isNext(batch)) {
+    if (!this.isNext(batch)) {
       if (batch.batch > this.#base) this.#leftovers++;
       return false;
     }
@@ -55,7 +55,8 @@ export class LogChain {
     return true;
   }
 
-  #isNext(batch: Batch): boolean {
+  /** It continues the log. */
+  isNext(batch: Batch): boolean {
     if (batch.batch !== this.#tip.batch + 1 || batch.epoch < this.#tip.epoch) return false;
     try {
       checkFollows(batch, this.#tip);

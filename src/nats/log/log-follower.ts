@@ -16,7 +16,7 @@ import type { WriteAheadLog } from '../../../wal/log.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { batchAt, firstBatchIn, sequenceOf, type StreamPartition } from './stream-places.ts';
+import { firstBatchIn, sequenceOf, standsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf } from '../streams.ts';
@@ -44,6 +44,9 @@ export interface LogFollowerOptions extends StreamPartition {
   readonly beforeCut?: (batch: number) => Promise<void>;
 }
 
+/** Of three servers one may have a wrong copy, and be drawn again. */
+const READINGS_MAX = 8;
+
 export interface EndOfLog {
   readonly tip: Tip;
   /** Stream sequence minus batch number, for what is written next. */
@@ -53,10 +56,10 @@ export interface EndOfLog {
 export class LogFollower {
   readonly #options: LogFollowerOptions;
   readonly #name: string;
-  readonly #chain: LogChain;
+  #chain: LogChain;
   readonly #reader: StreamReader;
   /** Stream sequence that is read first. */
-  readonly #from: number;
+  #from: number;
   /** Where the local log ends, what stands in the buffer not counted. */
   #tip: Tip;
   #buffer: Buffer[] = [];
@@ -69,24 +72,21 @@ export class LogFollower {
   #handled: number;
   /** Stream sequence at which the end of the chain was read; null: nothing of the log has been. */
   #endPlace: number | null = null;
+  /** That the leader had another end than was read. */
+  #readings = 0;
   #error: Error | null = null;
   #waiting: (() => void)[] = [];
 
   constructor(options: LogFollowerOptions) {
-    const { link, log, group, partition, firstBatch = 0 } = options;
+    const { link, log, group, partition } = options;
     this.#options = options;
     this.#name = `${group}/${partition}`;
     log.refresh();
     this.#tip = log.tip(group, partition);
-    const start = log.startOf(group, partition).batch;
-    // Some way back: the newest local batches may be ones that the stream never accepted. If the stream begins later than that, its first
-    // batch proves by its hash that the local log has all that is before it.
-    const back = Math.max(start, this.#tip.batch - LIMITS.streamWarmUpMessages);
-    const base = Math.min(this.#tip.batch, Math.max(back, firstBatch - 1));
-    this.#chain = new LogChain(log.tipAt(group, partition, base));
-    this.#handled = base;
-    // The offset is never negative: the batch after `base` stands here, or later by as many leftovers as there have been.
-    this.#from = base + 1;
+    const base = this.#base();
+    this.#chain = new LogChain(base);
+    this.#handled = base.batch;
+    this.#from = base.batch + 1;
     this.#reader = new StreamReader({
       link,
       stream: logStream(group, partition),
@@ -95,6 +95,17 @@ export class LogFollower {
       onMessage: (message) => this.#onMessage(message),
       onError: (error) => this.#fail(error),
     });
+  }
+
+  /** Where reading begins. The offset is never negative: the batch after it stands at its number, or later by as many leftovers as there
+   *  have been. */
+  #base(): Tip {
+    const { log, group, partition, firstBatch = 0 } = this.#options;
+    const start = log.startOf(group, partition).batch;
+    // Some way back: the newest local batches may be ones that the stream never accepted. If the stream begins later than that, its first
+    // batch proves by its hash that the local log has all that is before it.
+    const back = Math.max(start, this.#tip.batch - LIMITS.streamWarmUpMessages);
+    return log.tipAt(group, partition, Math.min(this.#tip.batch, Math.max(back, firstBatch - 1)));
   }
 
   get tip(): Tip {
@@ -135,16 +146,29 @@ export class LogFollower {
       this.#assertNotPurged(now);
       // Nor does what the servers' disks have forgotten since, until another has written in its place.
       if (now.last_seq < last) return this.#readOn();
+      // Nor what the server that is read at may never have.
+      if (this.#reader.isAtEnd) {
+        this.#reader.elsewhere(before + 1, `has ${before + 1} to ${last} on its leader`);
+      }
     }
     return state;
   }
 
-  /** All that was handled, and no more, is in the local log then. Null: the stream has been given what it lacked. */
+  /** All that was handled, and no more, is in the local log then. Null: that was not the end, or the stream has been given what it lacked. */
   async #endAt(state: StreamState): Promise<EndOfLog | null> {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
-    if (!(await this.#isProved(end, state))) throw this.#diverged();
+    // What was read NATS may have forgotten since, and another have written in its place, which is not read then; or only the server that
+    // is read at has it there. What was purged since cannot be looked at.
+    if (this.#endPlace !== null && state.first_seq <= this.#endPlace) {
+      if (!(await standsAt(this.#options, this.#endPlace, end))) {
+        this.#readAgain(this.#endPlace);
+        return null;
+      }
+    } else if (!(await this.#isProved(end, state))) {
+      throw this.#diverged();
+    }
     const offset = Math.max(this.#handled, state.last_seq) - end.batch;
     if (this.#tip.batch > end.batch) {
       if (await this.#sendOn(end, offset)) return null;
@@ -154,13 +178,8 @@ export class LogFollower {
     return { tip: end, offset };
   }
 
-  /** The stream has the log's end. */
+  /** The stream has the log's end, although it was not read there. */
   async #isProved(end: Tip, state: StreamState): Promise<boolean> {
-    // What was read NATS may have forgotten since, and another have written in its place, which is not read then. What was purged since
-    // cannot be looked at.
-    if (this.#endPlace !== null && state.first_seq <= this.#endPlace) {
-      return (await batchAt(this.#options, this.#endPlace))?.hash.equals(end.hash) === true;
-    }
     // A few leftovers may be what follows a trim, or the log of another tip. Then a writer that went on from here would acknowledge what
     // every reader drops.
     const { leftovers, others } = this.#chain;
@@ -253,16 +272,15 @@ export class LogFollower {
   /** Returns what of it takes time. */
   #handle(message: StreamMessage): (() => Promise<void>) | null {
     const batch = batchIn(message.data);
+    if (batch !== null && this.#isAnother(batch)) return () => this.#replaceFrom(message, batch);
     if (this.#chain.take(batch)) {
       this.#endPlace = message.sequence;
       if (batch.batch > this.#tip.batch) {
         this.#buffer.push(batch.bytes);
         this.#bufferBytes += batch.bytes.length;
-      } else if (!this.#hasAlready(batch)) {
-        return () => this.#replaceFrom(message, batch.bytes);
       }
     } else if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) {
-      throw this.#diverged();
+      return () => this.#lookAtEnd();
     }
     const isFull =
       this.#buffer.length >= LIMITS.streamReadMessages || this.#bufferBytes >= LIMITS.streamReadBytesMax;
@@ -272,9 +290,11 @@ export class LogFollower {
     return null;
   }
 
-  #hasAlready({ batch, hash }: Batch): boolean {
+  /** The local log has another one in its place. */
+  #isAnother(batch: Batch): boolean {
+    if (batch.batch > this.#tip.batch || !this.#chain.isNext(batch)) return false;
     const { log, group, partition } = this.#options;
-    return log.batch(group, partition, batch).hash.equals(hash);
+    return !log.batch(group, partition, batch.batch).hash.equals(batch.hash);
   }
 
   /** One after the other. Rejects as `act` does, and so does all that comes after it. */
@@ -309,14 +329,39 @@ export class LogFollower {
     for (const resolve of waiting) resolve();
   }
 
-  /** The stream has another batch at this place: it was never ours to keep. */
-  async #replaceFrom(message: StreamMessage, bytes: Buffer): Promise<void> {
+  /** The stream has another batch at this place: it was never ours to keep. Unless only the server that is read at has it there. */
+  async #replaceFrom({ sequence }: StreamMessage, batch: Batch): Promise<void> {
     const { log, group, partition } = this.#options;
-    await this.#truncate(log.tipAt(group, partition, this.#chain.tip.batch - 1));
-    this.#buffer.push(bytes);
-    this.#bufferBytes += bytes.length;
+    if (!(await standsAt(this.#options, sequence, batch))) {
+      this.#reader.elsewhere(sequence, `has another batch at ${sequence} on its leader`);
+      return;
+    }
+    this.#chain.take(batch);
+    this.#endPlace = sequence;
+    await this.#truncate(log.tipAt(group, partition, batch.batch - 1));
+    this.#buffer.push(batch.bytes);
+    this.#bufferBytes += batch.bytes.length;
     await this.#flush();
-    this.#advanced(message.sequence);
+    this.#advanced(sequence);
+  }
+
+  /** It is not continued by more than a replaced writer can have left. */
+  async #lookAtEnd(): Promise<void> {
+    await this.#flush();
+    const place = this.#endPlace;
+    if (place === null || (await standsAt(this.#options, place, this.#chain.tip))) throw this.#diverged();
+    this.#readAgain(place);
+  }
+
+  /** From some way back: what the leader has at that place is not what was read there. */
+  #readAgain(place: number): void {
+    if (++this.#readings > READINGS_MAX) throw this.#diverged();
+    const base = this.#base();
+    this.#chain = new LogChain(base);
+    this.#endPlace = null;
+    this.#handled = base.batch;
+    this.#from = base.batch + 1;
+    this.#reader.elsewhere(this.#from, `has another batch at ${place} on its leader`);
   }
 
   async #truncate(to: Tip): Promise<void> {

@@ -1,7 +1,11 @@
 // The feed over JetStream: committed records of a partition, read from its stream.
 //
-// Invariants: leftovers of replaced writers are dropped (log-chain.ts); a gap is an error, never skipped, and so is a stream that goes
-// on from elsewhere than what was read; the next message waits for the handler.
+// Invariants:
+//   - Leftovers of replaced writers are dropped (log-chain.ts).
+//   - A gap is an error, never skipped, and so is a stream that goes on from elsewhere than what was read.
+//   - The next message waits for the handler.
+//   - What a replaced writer sent last is handed over when it is sure to be in the log (unsure-batches.ts): one server may have what no
+//     other has, and money would follow from it.
 
 import { emptyTip, tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
@@ -12,15 +16,17 @@ import type { NatsLink } from '../connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { pause } from '../../pause.ts';
 import { Refusals } from '../refusals.ts';
-import { batchAt, lastWhere } from './stream-places.ts';
+import { lastWhere, standsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
-import { NothingThere } from '../streams.ts';
 import { logStream } from '../subjects.ts';
+import { UnsureBatches, type UnsureBatch } from './unsure-batches.ts';
 
 export interface StreamFeedOptions {
   readonly link: NatsLink;
   readonly decode: (group: GroupName, line: string) => unknown;
+  /** The epoch under which the partition is written, as far as this process knows; 0: it knows none. */
+  readonly epochOf: (group: GroupName, partition: number) => number;
   /** A handler threw, or the stream has a gap: the process must stop. */
   readonly onError: (error: Error) => void;
 }
@@ -52,6 +58,7 @@ class StreamSubscription implements Subscription {
   /** Sequence of the last record handed over. */
   #cursor: number;
   #chain: LogChain | null = null;
+  readonly #unsure = new UnsureBatches();
   /** Stream sequence at which the end of the chain was read. */
   #endPlace = 0;
   /** Up to this stream sequence the place in the chain is still being found. */
@@ -121,26 +128,72 @@ class StreamSubscription implements Subscription {
 
   async #search(): Promise<number> {
     const { link } = this.#options;
-    const place = { link, group: this.#group, partition: this.#partition };
     const { state } = await link.manager.streams.info(logStream(this.#group, this.#partition));
     // The last message whose first record is not after the one wanted.
-    return lastWhere(place, state, ({ firstSequence }) => firstSequence <= this.#cursor + 1);
+    return lastWhere(this.#place, state, ({ firstSequence }) => firstSequence <= this.#cursor + 1);
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {
     const strangers = this.#strangers;
+    const before = this.#chain?.tip ?? null;
     const batch = this.#take(message);
-    if (batch === null) return this.#strangers > strangers ? this.#assertEndStands() : undefined;
-    const last = batch.firstSequence + batch.records.length - 1;
+    if (batch === null) {
+      if (this.#unsure.isAny) return this.#settle();
+      return this.#strangers > strangers ? this.#assertEndStands() : undefined;
+    }
     // Of leftovers at which it was begun more might be handed over than was read, and what the log has in their place be passed over.
     const isCertain = message.sequence >= this.#warmUpEnd - LIMITS.streamAsyncOutstandingMax;
-    if (last <= this.#cursor || !isCertain) return;
+    if (!isCertain) return;
+    if (batch.epoch >= this.#options.epochOf(this.#group, this.#partition)) {
+      return this.#unsure.isAny
+        ? this.#handOverAll([...this.#unsure.takeAll(), batch])
+        : this.#handOver(batch);
+    }
+    const sure = this.#unsure.add({ batch, before, sequence: message.sequence });
+    if (message.pending === 0) return this.#handOverAll(sure).then(() => this.#settle());
+    return this.#handOverAll(sure);
+  }
+
+  #handOver(batch: Batch): void | Promise<void> {
+    const last = batch.firstSequence + batch.records.length - 1;
+    if (last <= this.#cursor) return;
     const skip = this.#cursor + 1 - batch.firstSequence;
     if (skip < 0) throw this.#gapBefore(batch);
     this.#cursor = last;
     const lines = skip === 0 ? batch.records : batch.records.slice(skip);
     const records = lines.map((line) => this.#options.decode(this.#group, line)) as never[];
     return this.#handler({ firstSequence: batch.firstSequence + skip, records });
+  }
+
+  async #handOverAll(batches: readonly Batch[]): Promise<void> {
+    for (const batch of batches) {
+      if (this.#closed) return;
+      await this.#handOver(batch);
+    }
+  }
+
+  /** Asks the stream's leader about what is unsure. */
+  async #settle(): Promise<void> {
+    const { first, last } = this.#unsure;
+    const stands = await this.#isLed(last);
+    if (stands === null) return;
+    const batches = this.#unsure.takeAll();
+    if (stands) return this.#handOverAll(batches);
+    this.#chain = first.before === null ? null : new LogChain(first.before);
+    this.#reached = first.sequence - 1;
+    this.#reader?.elsewhere(first.sequence, `has another batch at ${last.sequence} on its leader`);
+  }
+
+  /** The stream's leader has it there. Null: this subscription was closed before anybody could say. */
+  async #isLed({ batch, sequence }: UnsureBatch): Promise<boolean | null> {
+    while (!this.#closed) {
+      try {
+        return await standsAt(this.#place, sequence, batch);
+      } catch {
+        await pause(LIMITS.natsReconnectMs);
+      }
+    }
+    return null;
   }
 
   #take(message: StreamMessage): Batch | null {
@@ -171,17 +224,20 @@ class StreamSubscription implements Subscription {
   /** A replaced writer leaves what does not follow, and what was read last stands where it was. If it does not, an older log was put
    *  back, or NATS has forgotten what was read, and another has written in its place: of that nothing would be handed over. */
   async #assertEndStands(): Promise<void> {
-    const place = { link: this.#options.link, group: this.#group, partition: this.#partition };
-    const { batch, hash } = this.#chain!.tip;
-    if (batch === 0) return;
+    const { tip } = this.#chain!;
+    if (tip.batch === 0) return;
+    let stands: boolean;
     try {
-      const stands = await batchAt(place, this.#endPlace);
-      if (stands?.hash.equals(hash) === true) return;
-    } catch (error) {
+      stands = await standsAt(this.#place, this.#endPlace, tip);
+    } catch {
       // While nobody can say it is asked for again with the next.
-      if (!(error instanceof NothingThere)) return;
+      return;
     }
-    if (!this.#closed) throw this.#goesOnElsewhere();
+    if (!stands && !this.#closed) throw this.#goesOnElsewhere();
+  }
+
+  get #place(): StreamPartition {
+    return { link: this.#options.link, group: this.#group, partition: this.#partition };
   }
 
   #goesOnElsewhere(): Error {

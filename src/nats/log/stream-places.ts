@@ -7,7 +7,7 @@ import type { PartitionPlace } from '../../bus/bus.ts';
 import { LIMITS } from '../../limits.ts';
 import type { NatsLink } from '../connection.ts';
 import { batchIn } from './log-chain.ts';
-import { hasStream, messageAt } from '../streams.ts';
+import { hasStream, messageAt, NothingThere } from '../streams.ts';
 import { logStream } from '../subjects.ts';
 
 export interface StreamPartition extends PartitionPlace {
@@ -20,6 +20,20 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
   const { link, group, partition } = place;
   const data = await messageAt(link.manager, logStream(group, partition), sequence);
   return data === null ? null : batchIn(data);
+}
+
+/** The stream's leader has the batch of this hash at that sequence. Rejects when nobody can say. */
+export async function standsAt(
+  place: StreamPartition,
+  sequence: number,
+  { hash }: Pick<Tip, 'hash'>,
+): Promise<boolean> {
+  try {
+    return (await batchAt(place, sequence))?.hash.equals(hash) === true;
+  } catch (error) {
+    if (error instanceof NothingThere) return false;
+    throw error;
+  }
 }
 
 /** Stream sequence of the last batch for which `holds`, by binary search: it must hold up to some batch of the log, and for none after

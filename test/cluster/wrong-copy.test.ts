@@ -1,0 +1,245 @@
+// One server's copy of a partition's stream is not what the others have, for good: what nats-server 2.9 can be left with that led the
+// stream, was frozen until others had elected another leader, and then stored what a replaced writer had sent it meanwhile. Whoever reads
+// at that server has the log all the same, and nothing that is not in it.
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
+import type { FeedBatch } from '../../src/bus/feed.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
+import { StreamReader } from '../../src/nats/stream-reader.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
+import type { Batch } from '../../wal/types.ts';
+import { batchAfter, link, longer, temporaryLog } from './adapters.ts';
+import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
+
+needs('nats-server');
+
+const EPOCH = 2;
+/** Readers of which one has been at the server with the wrong copy, but for one time in 10,000. */
+const READERS_MAX = 24;
+
+/** Of a log, with what its replaced writer sent last and nobody was told of. */
+interface Fork {
+  readonly partition: number;
+  readonly log: readonly Batch[];
+  /** Other batches from some place on, as many. */
+  readonly wrong: readonly Batch[];
+}
+
+function batches(partition: number, epochs: readonly number[], what: string): Batch[] {
+  const made: Batch[] = [];
+  for (const [n, epoch] of epochs.entries()) {
+    const previous = made.at(-1);
+    const record = epoch === EPOCH ? `record ${n + 1}` : `${n < 3 ? 'record' : what} ${n + 1}`;
+    made.push(batchAfter(previous === undefined ? emptyTip : tipAt(previous), partition, epoch, record));
+  }
+  return made;
+}
+
+/** What is wrong stands at the end. */
+const atEnd: Fork = {
+  partition: 0,
+  log: batches(0, [1, 1, 1, EPOCH], 'record'),
+  wrong: batches(0, [1, 1, 1, 1], 'wrong'),
+};
+/** The server has what came after it, too, of which more does not follow than a writer may leave. */
+const followed: Fork = (() => {
+  const log = batches(1, [1, 1, 1, ...Array<number>(LIMITS.streamWarmUpMessages + 2).fill(EPOCH)], 'record');
+  return { partition: 1, log, wrong: [...batches(1, [1, 1, 1, 1], 'wrong'), ...log.slice(4)] };
+})();
+/** More than one: as a writer with REPLICATION=async leaves them. */
+const several: Fork = {
+  partition: 2,
+  log: batches(2, [1, 1, 1, EPOCH, EPOCH, EPOCH], 'record'),
+  wrong: batches(2, [1, 1, 1, 1, 1, 1], 'wrong'),
+};
+const FORKS = [atEnd, followed, several];
+
+const directory = temporaryDirectory(t);
+const servers = await startNatsServers({ count: 3, directory });
+const problems: string[] = [];
+const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
+t.teardown(async () => {
+  await nats.close();
+  await servers.stop();
+});
+await makeWrongCopies();
+
+async function publish({ connection }: NatsLink, each: readonly Batch[]): Promise<void> {
+  for (const { partition, bytes } of each) {
+    await connection.jetstream().publish(logSubject('accounts', partition), bytes);
+  }
+}
+
+/** On a server that leads none of these streams. */
+async function makeWrongCopies(): Promise<void> {
+  for (const { partition, log } of FORKS) {
+    await ensureLogStream(nats.manager, 'accounts', partition, 3);
+    await publish(nats, log);
+  }
+  const other = temporaryDirectory(t);
+  const alone = await startNatsServers({ directory: other });
+  const writer = await link(alone.url, 'replaced');
+  for (const { partition, wrong } of FORKS) {
+    await ensureLogStream(writer.manager, 'accounts', partition, 1);
+    await publish(writer, wrong);
+  }
+  await writer.close();
+  await alone.stop();
+  await waitFor('one server leads none', 60_000, async () => {
+    const leaders = await Promise.all(FORKS.map(({ partition }) => leaderOf(partition)));
+    if (!leaders.includes('n3')) return true;
+    for (const { partition } of FORKS) {
+      if ((await leaderOf(partition)) !== 'n3') continue;
+      await nats.connection.request(`$JS.API.STREAM.LEADER.STEPDOWN.${logStream('accounts', partition)}`);
+    }
+    return false;
+  });
+  await servers.kill(2, 'SIGKILL');
+  for (const { partition } of FORKS) {
+    const copy = join('jetstream', '$G', 'streams', logStream('accounts', partition), 'msgs');
+    rmSync(join(directory, 'n3', copy), { recursive: true });
+    cpSync(join(other, 'n1', copy), join(directory, 'n3', copy), { recursive: true });
+  }
+  await servers.restart(2);
+}
+
+async function leaderOf(partition: number): Promise<string | undefined> {
+  return (await nats.manager.streams.info(logStream('accounts', partition))).cluster?.leader;
+}
+
+/** With one more reader after the other, until one has been at that server. */
+async function untilFound(what: RegExp, begin: () => Promise<void>): Promise<void> {
+  problems.length = 0;
+  for (let count = 0; count < READERS_MAX && !problems.some((each) => what.test(each)); count++) {
+    await begin();
+  }
+}
+
+for (const { partition, log } of FORKS) {
+  const records = log.flatMap((batch) => batch.records);
+  const told = new RegExp(
+    `^${logStream('accounts', partition)} has another batch at \\d on its leader, .* n3: `,
+  );
+
+  t.test(`the feed hands over what all others have, of ${records.length} records`, async (t) => {
+    const feed = new StreamFeed({
+      link: nats,
+      decode: (_, line) => line,
+      epochOf: () => EPOCH,
+      onError: (error) => t.fail(error.message),
+    });
+    await untilFound(told, async () => {
+      const lines: string[] = [];
+      const subscription = feed.subscribe('accounts', partition, 0, (batch: FeedBatch<string>) => {
+        lines.push(...batch.records);
+      });
+      await waitFor('all records came', 60_000, () => lines.length >= records.length);
+      await subscription.close();
+      t.strictSame(lines, records);
+    });
+    t.match(problems.join('\n'), told);
+  });
+
+  for (const [who, has] of [
+    ['an empty machine', []],
+    ['a machine that has them', log],
+    ['the machine of the replaced writer', FORKS[partition]!.wrong.slice(0, 4)],
+  ] as const) {
+    // It reads from behind that place.
+    if (has.length > LIMITS.streamWarmUpMessages) continue;
+    t.test(`${who} ends with what all others have, of ${records.length} records`, async (t) => {
+      await untilFound(told, () => assertFollowed(t, partition, has, log));
+      t.match(problems.join('\n'), told);
+    });
+  }
+}
+
+async function assertFollowed(
+  t: Test,
+  partition: number,
+  has: readonly Batch[],
+  log: readonly Batch[],
+): Promise<void> {
+  const temporary = temporaryLog();
+  const bytes = has.map((batch) => batch.bytes);
+  if (bytes.length > 0) await temporary.log.appendForeign('accounts', partition, bytes);
+  const cuts: number[] = [];
+  const follower = new LogFollower({
+    link: nats,
+    log: temporary.log,
+    group: 'accounts',
+    partition,
+    outstandingMax: LIMITS.streamAsyncOutstandingMax,
+    beforeCut: async (batch) => void cuts.push(batch),
+  });
+  try {
+    const { tip } = await follower.reachEnd();
+    t.strictSame(tip, tipAt(log.at(-1)!));
+    t.strictSame(temporary.log.tip('accounts', partition), tip);
+    if (has === log) t.strictSame(cuts, [], 'nothing was cut off');
+  } finally {
+    await follower.close();
+    await temporary.remove();
+  }
+}
+
+/** As the leader would say where a server that is read at has stopped. */
+async function linkToLongerStreams(t: Test): Promise<NatsLink> {
+  const liar = await link(servers.url, 'liar', { onProblem: (problem) => problems.push(problem) });
+  t.teardown(() => liar.close());
+  const { streams } = liar.manager;
+  const info = streams.info.bind(streams);
+  streams.info = async (name, query) => longer(await info(name, query), 1);
+  problems.length = 0;
+  return liar;
+}
+
+function untilLeft(last: number): Promise<void> {
+  const left = new RegExp(
+    `has ${last + 1} to ${last + 1} on its leader, and not on n\\d: it is read at another`,
+  );
+  return waitFor('it is told', 60_000, () => problems.some((each) => left.test(each)));
+}
+
+t.test('a server that has less than the leader for good is left for another', async (t) => {
+  const { partition, log } = atEnd;
+  const sequences: number[] = [];
+  const reader = new StreamReader({
+    link: await linkToLongerStreams(t),
+    stream: logStream('accounts', partition),
+    from: 1,
+    heartbeatMs: 500,
+    onMessage: ({ sequence }) => void sequences.push(sequence),
+    onError: (error) => t.fail(error.message),
+  });
+  t.teardown(() => reader.close());
+  await untilLeft(log.length);
+  await publish(nats, [batchAfter(tipAt(log.at(-1)!), partition, EPOCH, 'one more')]);
+  const all = Array.from({ length: log.length + 1 }, (_, n) => n + 1);
+  await waitFor('it reads on', 60_000, () => sequences.length >= all.length);
+  t.strictSame(sequences, all, 'each once');
+});
+
+t.test('so it is by whoever takes the partition over, sooner', async (t) => {
+  const { partition, log } = followed;
+  const temporary = temporaryLog();
+  t.teardown(() => temporary.remove());
+  const liar = await linkToLongerStreams(t);
+  const follower = new LogFollower({ link: liar, log: temporary.log, group: 'accounts', partition });
+  t.teardown(() => follower.close());
+  const reached = follower.reachEnd();
+  await untilLeft(log.length);
+  const more = batchAfter(tipAt(log.at(-1)!), partition, EPOCH, 'one more');
+  await publish(nats, [more]);
+  t.strictSame((await reached).tip, tipAt(more));
+});
