@@ -16,8 +16,10 @@
 // Exit status 0 only if all of it holds; 1 if not, also where some of it could not be found out; 2 if that is all there is to tell.
 
 import { parseArgs } from 'node:util';
+import { proveFiles } from '../src/damage/files-proof.ts';
 import { printable } from '../wal/printable.ts';
 import { ownTerminal } from '../wal/tools/tool.ts';
+import { noteUnreadable } from '../wal/unreadable.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 import { checkJournal, type Service } from './journal-check.ts';
 import { readJournal } from './journal-file.ts';
@@ -70,7 +72,7 @@ async function main(): Promise<number> {
   if (path !== undefined) checks.push(() => journalChecked(path, service));
   if (directories.length > 0) checks.push(() => directoriesChecked(directories));
   let findings = 0;
-  /** At once: a log whose bytes are damaged may end this process while it is read. */
+  /** At once: what comes after it may take long. */
   const tellFound = (found: readonly string[]): void => {
     findings += found.length;
     for (const finding of found) terminal.out(`FOUND ${printable(finding)}\n`);
@@ -107,6 +109,14 @@ async function journalChecked(path: string, service: Service): Promise<Checked> 
 }
 
 async function directoriesChecked(directories: readonly string[]): Promise<Checked> {
+  for (const directory of directories) await proveReadable(directory);
   const found = await checkReplicas(directories, (line) => terminal.out(printable(`${line}\n`)));
   return { found, what: `${directories.length} data directories compared` };
+}
+
+/** What LMDB finds in a damaged file would end this process without a word: known of, it is a finding like any other. */
+async function proveReadable(directory: string): Promise<void> {
+  const { unreadable, log } = await proveFiles(directory, null);
+  if (log !== null) throw new Error(`the log in ${directory} cannot be opened (${log})`);
+  noteUnreadable(directory, unreadable);
 }

@@ -16,12 +16,8 @@ import { runTool, type ToolRun } from '../unit/wal/run-tool.ts';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { overwritePages } from '../damaged-pages.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
-
-/** Of LMDB. */
-const PAGE_BYTES = 4096;
-const FLAGS_AT = 18;
-const LEAF = 2;
 
 const directory = temporaryDirectory(t);
 const external = await startExternal(directory);
@@ -249,20 +245,10 @@ t.test('reconcile: what would end the process that reads the log is told as dama
   const period = ['--from', '2026-01-01', '--to', '2026-12-31'];
   const reconcile = () =>
     rails(['reconcile', '--route', 'mtn_ug', '--statement', statement, '--data', data, ...period]);
-  const file = join(data, 'log', 'data.mdb');
-  const pages = readFileSync(file);
-  const overwrite = (isDamaged: (page: Buffer) => boolean): void => {
-    for (let at = 2 * PAGE_BYTES; at < pages.length; at += PAGE_BYTES) {
-      const page = pages.subarray(at, at + PAGE_BYTES);
-      if (isDamaged(page)) page.fill(0x87);
-    }
-    writeFileSync(file, pages);
-  };
-  // A page that leads to others may hold what a leaf held that was there before it.
-  overwrite((page) => page.readUInt16LE(FLAGS_AT) === LEAF && page.includes(idOf(50)));
+  overwritePages(data, idOf(50));
   const ended = /^reconcile: log corrupt: accounts\/2 batch \d+: a process that reads it is ended \(SIG/m;
   t.match(await reconcile(), { status: 1, err: ended });
-  overwrite(() => true);
+  overwritePages(data, null);
   t.match(await reconcile(), {
     status: 1,
     err: /^reconcile: the log in .* cannot be opened \(SIG.*: restore it/m,
