@@ -237,6 +237,10 @@ t.test('what is wrong is named, with its line', async (t) => {
     ['{\n"routes": [\n{"id": "a",}]}', /:3: a comma before \}/],
     ['{\n"a": 1,\n"a": 2}', /:3: a is given twice/],
     ['{\n"a": tru}', /:2: not JSON: tru/],
+    ['{\n"a", 1}', /:2: , where : belongs/],
+    ['{\n"a" "b"}', /:2: a text where : belongs/],
+    ['{\n"a": }', /:2: \} where a value belongs/],
+    ['{\n"a": 1 2}', /:2: a number or word where , or \} belongs/],
     ['', /:1: it ends where a value belongs/],
     ['{} x', /something follows the end/],
   ];
