@@ -11,8 +11,8 @@ import { freePorts } from '../../deploy/free-ports.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
-import { hasStream } from '../../src/nats/streams.ts';
-import { LEASE_STREAM } from '../../src/nats/subjects.ts';
+import { hasStream, storedMessage } from '../../src/nats/streams.ts';
+import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { makeAccounts } from './load.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { needs } from '../needs.ts';
@@ -20,6 +20,7 @@ import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
+const LEASE = `${LEASE_SUBJECT_PREFIX}lease.accounts.0`;
 const directory = temporaryDirectory(t);
 const passwords = {
   FRONT_PASSWORD: 'front-secret',
@@ -127,6 +128,9 @@ t.test('a front and a ledger with the rights of their roles serve', async (t) =>
     await waitFor('a node makes the bucket of leases anew', 60_000, async () => {
       if (!(await hasStream(manager, LEASE_STREAM))) return false;
       return (await manager.streams.info(LEASE_STREAM)).created !== created;
+    });
+    await waitFor('its lease is said again', 60_000, async () => {
+      return (await storedMessage(manager, LEASE_STREAM, { last_by_subj: LEASE })) !== null;
     });
   }
   await untilReady(nodes);
