@@ -63,10 +63,9 @@ async function measureReplicas(bench: Bench, replicas: 1 | 3): Promise<Measured>
 async function measureAdded(bench: Bench, half: Load, name: string): Promise<Measured> {
   const prepared = await bench.prepare();
   const service = await bench.service(prepared);
-  const rate = half.offeredPerSecond ?? 0;
   const { load, checks } = await offer(
     { bench, prepared, service, kinds: KINDS },
-    rate,
+    half.offeredPerSecond!,
     `one process: half of the peak of ${name}`,
   );
   const figure: Figure = {

@@ -40,9 +40,12 @@ interface ReplicaOf {
   readonly mayWrite?: () => boolean;
 }
 
-/** A real nats-server, with a link to it and what publishes over that, until `t` ends. `directory`: as startNatsServers has it. */
-export async function startNats(t: Pick<Test, 'teardown'>, directory?: string): Promise<Nats> {
-  const servers = await startNatsServers(directory === undefined ? {} : { directory });
+/** Real nats-servers, one where nothing else is said, with a link to them and what publishes over that, until `t` ends. */
+export async function startNats(
+  t: Pick<Test, 'teardown'>,
+  options: Parameters<typeof startNatsServers>[0] = {},
+): Promise<Nats> {
+  const servers = await startNatsServers(options);
   const nats = await link(servers.url, 'ledger');
   const publisher = new StreamPublisher(nats);
   t.teardown(async () => {

@@ -73,7 +73,7 @@ class PatientHost extends ClusterHost {
 /** Until `t` ends; fails it when a host is fenced that does not expect it. */
 export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Promise<HostServers> {
   const directory = temporaryDirectory(t);
-  const { servers, nats, publisher } = await startNats(t, join(directory, 'nats'));
+  const { servers, nats, publisher } = await startNats(t, { directory: join(directory, 'nats') });
   const fail = (error: Error): void => void t.fail(error.message);
   const nobodyElse = (): void => fail(new Error('nobody else writes'));
   const decode = (): never => {

@@ -2,14 +2,13 @@
 // as it comes about with nats-server 2.9: a replica that was killed takes refused writes of its journal for stored ones.
 import t from 'tap';
 import type { Test } from 'tap';
-import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
+import type { NatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
-import type { NatsLink } from '../../src/nats/connection.ts';
 import { LeaseTable } from '../../src/nats/leases/lease-table.ts';
-import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
-import { link } from './adapters.ts';
+import { startNats, type Nats } from './adapters.ts';
+import { streamsOn, type StreamOn } from './streams-on.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -27,22 +26,10 @@ t.test('a bucket that its servers number differently is removed and made anew by
   await assertMended(t, split);
 });
 
-interface Split {
-  readonly servers: NatsServers;
-  readonly nats: NatsLink;
-  readonly publisher: StreamPublisher;
-}
-
 /** Two replicas count one message more than the one that led them. Null: this nats-server does not come to that. */
-async function splitBucket(t: Test): Promise<Split | null> {
-  const servers = await startNatsServers({ count: 3 });
-  const nats = await link(servers.url, 'ledger');
-  const publisher = new StreamPublisher(nats);
-  t.teardown(async () => {
-    publisher.close();
-    await nats.close();
-    await servers.stop();
-  });
+async function splitBucket(t: Test): Promise<Nats | null> {
+  const started = await startNats(t, { count: 3 });
+  const { servers, nats, publisher } = started;
   await ensureLeaseBucket(nats.manager, 3);
   const put = async (key: string, revision?: number): Promise<string> => {
     const expected = revision === undefined ? {} : { lastSubjectSequence: revision };
@@ -65,12 +52,12 @@ async function splitBucket(t: Test): Promise<Split | null> {
     });
   }
   const last = await lastSequences(servers);
-  if (new Set(last).size > 1) return { servers, nats, publisher };
+  if (new Set(last).size > 1) return started;
   t.comment('this version of nats-server is sound');
   return null;
 }
 
-async function assertMended(t: Test, { servers, nats, publisher }: Split): Promise<void> {
+async function assertMended(t: Test, { servers, nats, publisher }: Nats): Promise<void> {
   const before = await nats.manager.streams.info(LEASE_STREAM);
   const problems: string[] = [];
   const tables: LeaseTable[] = [];
@@ -108,32 +95,16 @@ async function assertMended(t: Test, { servers, nats, publisher }: Split): Promi
   await waitFor('the servers agree', 60_000, async () => new Set(await lastSequences(servers)).size === 1);
 }
 
-interface StreamOnServer {
-  readonly name: string;
-  readonly state: { readonly last_seq: number };
-  readonly cluster?: { readonly leader?: string };
-}
-
 /** Of the bucket, by server; undefined: a server that knows none. */
-async function bucketOn(servers: NatsServers): Promise<(StreamOnServer | undefined)[]> {
-  return Promise.all(
-    servers.monitorUrls.map(async (url) => {
-      const answer = await fetch(`${url}/jsz?accounts=true&streams=true`);
-      const { account_details: accounts = [] } = (await answer.json()) as {
-        account_details?: { stream_detail?: StreamOnServer[] }[];
-      };
-      return accounts
-        .flatMap(({ stream_detail: streams = [] }) => streams)
-        .find(({ name }) => name === LEASE_STREAM);
-    }),
-  );
+async function bucketOn({ monitorUrls }: NatsServers): Promise<(StreamOn | undefined)[]> {
+  return Promise.all(monitorUrls.map(async (url) => (await streamsOn(url)).get(LEASE_STREAM)));
 }
 
 async function lastSequences(servers: NatsServers): Promise<(number | undefined)[]> {
-  return (await bucketOn(servers)).map((each) => each?.state.last_seq);
+  return (await bucketOn(servers)).map((each) => each?.last);
 }
 
 async function leaderOf(servers: NatsServers): Promise<string | undefined> {
-  const leaders = new Set((await bucketOn(servers)).map((each) => each?.cluster?.leader));
+  const leaders = new Set((await bucketOn(servers)).map((each) => each?.leader));
   return leaders.size === 1 ? [...leaders][0] : undefined;
 }

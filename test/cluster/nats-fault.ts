@@ -1,13 +1,13 @@
 // Whether the nats-servers of a test's cluster agree with one another: nothing that stands on them can go on where they do not.
 
 import type { Cluster } from './cluster.ts';
+import { streamsOn, type StreamOn } from './streams-on.ts';
 
 const LOOKS = 10;
 
 interface ServerState {
   readonly server: string;
-  /** Of each stream by name: its last sequence on this server, and who leads it. */
-  readonly streams: ReadonlyMap<string, { readonly last: number; readonly leader: string | undefined }>;
+  readonly streams: ReadonlyMap<string, StreamOn>;
 }
 
 /** What servers of 2.9 are left with after such a crash, now and then: a stream without a leader for good, or one that its
@@ -60,17 +60,5 @@ function differences(states: readonly ServerState[]): Map<string, string> {
 }
 
 async function stateOf(url: string, index: number): Promise<ServerState> {
-  const answer = await fetch(`${url}/jsz?accounts=true&streams=true`);
-  const { account_details: accounts } = (await answer.json()) as {
-    account_details: {
-      stream_detail?: { name: string; state: { last_seq: number }; cluster?: { leader?: string } }[];
-    }[];
-  };
-  const streams = accounts.flatMap(({ stream_detail: details }) => details ?? []);
-  return {
-    server: `n${index + 1}`,
-    streams: new Map(
-      streams.map(({ name, state, cluster }) => [name, { last: state.last_seq, leader: cluster?.leader }]),
-    ),
-  };
+  return { server: `n${index + 1}`, streams: await streamsOn(url) };
 }

@@ -41,7 +41,7 @@ export class UnsureBatches {
       this.#batches.findLastIndex(isLater) + 1,
       this.#batches.length - LIMITS.streamAsyncOutstandingMax,
     );
-    return this.#batches.splice(0, Math.max(0, sure)).map(({ batch }) => batch);
+    return this.#batches.splice(0, sure).map(({ batch }) => batch);
   }
 
   /** None is left. */
