@@ -221,13 +221,14 @@ export class LeaseTable implements Routes {
   }
 
   async #note(): Promise<void> {
-    await this.#endSplit();
     const read = this.#sequence;
     const { created, state } = await this.#bucket();
     const isAnother = this.#created !== '' && created !== this.#created;
+    if (isAnother) this.#numbering.beginAnew();
     // Or a server's disk has forgotten what it wrote last, and gives its revisions again.
     if (isAnother || state.last_seq < read) await this.#beginAnew();
     this.#created = created;
+    if (await this.#endSplit()) return this.#note();
     // What was written in the place of an entry is known then.
     if (state.messages > 0) await this.#readUpTo(state.last_seq, performance.now() + LIMITS.natsConnectMs);
     const { subjects = {} } = state;
@@ -252,23 +253,27 @@ export class LeaseTable implements Routes {
   }
 
   /** Removes a bucket that its servers number differently, since nothing else brings them together: it is made anew as one that a person
-   *  has removed. A front leaves it to others. */
-  async #endSplit(): Promise<void> {
+   *  has removed. A front leaves it to others. Resolves with whether it is removed. */
+  async #endSplit(): Promise<boolean> {
     const { manager } = this.#link;
-    if (this.#remake === null || this.#closed) return;
+    if (this.#remake === null || this.#closed) return false;
     const split = await this.#numbering.split(manager).catch(() => null);
-    if (split === null) return;
+    if (split === null) return false;
     try {
       await manager.streams.delete(LEASE_STREAM);
       this.#isSplitTold = false;
       this.#onProblem(`${splitText(split)}: it was removed, and is made anew`);
+      return true;
     } catch (error) {
       // Or another node was first.
-      if (this.#isSplitTold || !(await hasStream(manager, LEASE_STREAM).catch(() => true))) return;
-      this.#isSplitTold = true;
-      this.#onProblem(
-        `${splitText(split)}, and could not be removed (${messageOf(error)}). Remove it: nats stream rm ${LEASE_STREAM}`,
-      );
+      if (!(await hasStream(manager, LEASE_STREAM).catch(() => true))) return true;
+      if (!this.#isSplitTold) {
+        this.#isSplitTold = true;
+        this.#onProblem(
+          `${splitText(split)}, and could not be removed (${messageOf(error)}). Remove it: nats stream rm ${LEASE_STREAM}`,
+        );
+      }
+      return false;
     }
   }
 

@@ -19,11 +19,17 @@ export interface SplitNumbering {
 
 export class Numbering {
   #lastRead: StreamMessage | null = null;
-  /** The bucket of which a split was seen first, by when it was made, and when that was, monotonic milliseconds. Null: none is seen. */
-  #seen: { readonly created: string; readonly at: number } | null = null;
+  /** Since when a split is seen, monotonic milliseconds. Null: none is. */
+  #seenAt: number | null = null;
 
   noteRead(message: StreamMessage): void {
     this.#lastRead = message;
+  }
+
+  /** The bucket is another one: nothing was seen of it. */
+  beginAnew(): void {
+    this.#lastRead = null;
+    this.#seenAt = null;
   }
 
   /** Null: alike, as far as the last message that was read tells, or not for certain. A replica that is being brought up may be behind
@@ -31,18 +37,17 @@ export class Numbering {
   async split(manager: JetStreamManager): Promise<SplitNumbering | null> {
     const read = this.#lastRead;
     if (read === null) return null;
-    const { created } = await manager.streams.info(LEASE_STREAM);
     // By the stream's leader, never by another replica.
     const stored = await storedMessage(manager, LEASE_STREAM, { last_by_subj: read.subject });
     // Other news: where this stands nobody says any more.
     if (stored?.time.getTime() !== read.takenAt || !read.data.equals(stored.data)) return null;
     if (stored.seq === read.sequence) {
-      this.#seen = null;
+      this.#seenAt = null;
       return null;
     }
     const now = performance.now();
-    if (this.#seen?.created !== created) this.#seen = { created, at: now };
-    if (now - this.#seen.at < LIMITS.leaseMs) return null;
+    this.#seenAt ??= now;
+    if (now - this.#seenAt < LIMITS.leaseMs) return null;
     return { subject: read.subject, read: read.sequence, leading: stored.seq };
   }
 }
