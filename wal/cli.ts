@@ -41,6 +41,7 @@ function run(): Promise<number> {
     endBy: endBySignal,
     isDeath,
     // However long it takes: whoever asks waits for nothing else. LMDB is loaded only for it.
-    prove: async (directory) => (await import('../src/damage/files-proof.ts')).proveFiles(directory, null),
+    prove: async (directory, onReading) =>
+      (await import('../src/damage/files-proof.ts')).proveFiles(directory, null, onReading),
   });
 }

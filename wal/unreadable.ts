@@ -20,6 +20,12 @@ export interface Unreadable {
   readonly views: string | null;
 }
 
+/** How far whoever finds it out has come: to a batch of the `nth` partition of so many; 0: to where that one begins. */
+export interface ReadUpTo extends BatchPlace {
+  readonly nth: number;
+  readonly of: number;
+}
+
 /** For this process, and the threads that it starts from now on. */
 export function noteUnreadable(directory: string, found: Unreadable): void {
   setEnvironmentData(keyOf(directory), { ...found });

@@ -5,7 +5,7 @@
 
 import { hasLog, hasViews } from '../../wal/lmdb.ts';
 import { nameOf } from '../../wal/types.ts';
-import type { Unreadable, UnreadablePlace } from '../../wal/unreadable.ts';
+import type { ReadUpTo, Unreadable, UnreadablePlace } from '../../wal/unreadable.ts';
 import { placesIn } from '../data-directory/identity.ts';
 import { runReader, type Reading } from './reader-process.ts';
 import { Unread } from './unread.ts';
@@ -23,12 +23,16 @@ export interface FilesProof {
   readonly unread: readonly string[];
 }
 
-/** `msMax`: for the log, and beside it for the views; null: however long it takes. */
-export async function proveFiles(directory: string, msMax: number | null): Promise<FilesProof> {
+/** `msMax`: for the log, and beside it for the views; null: however long it takes. `onReading` is called for each batch. */
+export async function proveFiles(
+  directory: string,
+  msMax: number | null,
+  onReading: (upTo: ReadUpTo) => void = () => {},
+): Promise<FilesProof> {
   const late = msMax === null ? new AbortController().signal : AbortSignal.timeout(msMax);
   const names = placesIn(directory);
   const [log, views] = await Promise.all([
-    hasLog(directory) ? proveLog(directory, names.map(nameOf), late) : null,
+    hasLog(directory) ? proveLog(directory, names.map(nameOf), late, onReading) : null,
     hasViews(directory) ? proveViews(directory, late) : null,
   ]);
   return {
@@ -52,13 +56,21 @@ interface LogProof {
 }
 
 /** Again and again, each time from the partition that ended the reader; from behind it when it ended the one before, too. */
-async function proveLog(directory: string, names: readonly string[], late: AbortSignal): Promise<LogProof> {
+async function proveLog(
+  directory: string,
+  names: readonly string[],
+  late: AbortSignal,
+  onReading: (upTo: ReadUpTo) => void,
+): Promise<LogProof> {
   const places: UnreadablePlace[] = [];
   const unread = new Unread(names);
   let suspected: UnreadablePlace | null = null;
   let openings = 0;
   for (;;) {
-    const { ending, isDamaged, last } = await readLog(directory, unread.names, late);
+    const before = names.length - unread.names.length;
+    const onSaid = (at: Place, nth: number): void =>
+      onReading({ ...at, nth: before + nth, of: names.length });
+    const { ending, isDamaged, last } = await readLog(directory, unread.names, late, onSaid);
     if (ending === null) return { places, problem: null, unread: null };
     if (!isDamaged) {
       if (suspected !== null) places.push(suspected);
@@ -81,10 +93,14 @@ async function readLog(
   directory: string,
   names: readonly string[],
   late: AbortSignal,
+  onPlace: (place: Place, nth: number) => void,
 ): Promise<Reading & { readonly last: Place | null }> {
   let last: Place | null = null;
+  let nth = 0;
   const onSaid = (place: Place): void => {
     last = place;
+    if (place.batch === 0) nth += 1;
+    onPlace(place, nth);
   };
   const reading = await runReader(READER, [directory, 'log', ...names], { onSaid, signal: late });
   return { ...reading, last };

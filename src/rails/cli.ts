@@ -14,5 +14,6 @@ process.exitCode = await supervised({
   elsewhere: new Set(['check', 'seal']),
   endBy: endBySignal,
   isDeath,
-  prove: async (directory) => (await import('../damage/files-proof.ts')).proveFiles(directory, null),
+  prove: async (directory, onReading) =>
+    (await import('../damage/files-proof.ts')).proveFiles(directory, null, onReading),
 });

@@ -5,10 +5,12 @@ import t from 'tap';
 import { proveFiles } from '../../src/damage/files-proof.ts';
 import { encodeRecord } from '../../src/domain/event-codec.ts';
 import { makeId } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { walTools } from '../../wal/tools/all.ts';
+import type { ReadUpTo } from '../../wal/unreadable.ts';
 import { MINUTE, opened, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
 import { checkpointAll, next, write } from './wal/tool-logs.ts';
@@ -127,12 +129,16 @@ t.test('a directory that does not say what it is hides nothing of what its log s
     records: 27,
     identity: /daftari\.json is damaged/,
   });
-  // Where a damaged file ends the tool that reads it, too.
-  t.match(await proveFiles(damaged, null), {
+  // Where a damaged file ends the tool that reads it, too: then every partition that there may be is looked for.
+  const read: ReadUpTo[] = [];
+  t.match(await proveFiles(damaged, null, (upTo) => read.push(upTo)), {
     unreadable: { places: [], views: null },
     log: null,
     unread: [],
   });
+  const of = 2 * LIMITS.partitionsMax + 1;
+  t.match(read[0], { group: 'accounts', partition: 0, batch: 0, nth: 1, of });
+  t.match(read.at(-1), { group: 'webhooks', partition: LIMITS.partitionsMax - 1, batch: 1, nth: of, of });
   // Whose place is not known without it.
   t.match(await runTool(tools, 'inspect', '--data', damaged, ...charge), {
     status: 1,

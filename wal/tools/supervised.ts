@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../thrown.ts';
-import type { Unreadable } from '../unreadable.ts';
+import type { ReadUpTo, Unreadable } from '../unreadable.ts';
 import { dataDirectoryOf } from './tool.ts';
 
 /** Exit status of a tool's process, to be told in its place: LMDB says of the log that it cannot be searched. */
@@ -35,9 +35,15 @@ export interface Supervision {
   readonly endBy: (signal: NodeJS.Signals) => void;
   /** Whether a process is ended so by what it reads. */
   isDeath(signal: NodeJS.Signals | null): boolean;
-  /** Finds out what of a data directory cannot be read. */
-  prove(directory: string): Promise<{ readonly unreadable: Unreadable; readonly log: string | null }>;
+  /** Finds out what of a data directory cannot be read; calls `onReading` for each batch. */
+  prove(
+    directory: string,
+    onReading: (upTo: ReadUpTo) => void,
+  ): Promise<{ readonly unreadable: Unreadable; readonly log: string | null }>;
 }
+
+/** That it is still being looked for is said so often. */
+const SAID_AGAIN_MS = 5_000;
 
 /** Its width has changed; whom Ctrl-Z has stopped goes on. */
 const FROM_TERMINAL: readonly NodeJS.Signals[] = ['SIGWINCH', 'SIGCONT'];
@@ -63,7 +69,7 @@ export async function supervised(supervision: Supervision): Promise<number> {
     return 1;
   }
   say(`${tool}: ${endingText(first)}: looking for what in ${directory} cannot be read`);
-  const { unreadable, log } = await supervision.prove(directory);
+  const { unreadable, log } = await supervision.prove(directory, sayingNowAndThen(tool));
   if (log !== null) {
     say(`${tool}: the log in ${directory} cannot be opened (${log}): restore it from a backup`);
     return 1;
@@ -92,6 +98,17 @@ export async function supervised(supervision: Supervision): Promise<number> {
   if (!supervision.isDeath(second.signal)) return Math.max(1, statusOf(supervision, second));
   say(`${tool}: ${endingText(second)}: ${directory} cannot be read, restore it from a backup`);
   return 1;
+}
+
+/** By the time: a partition's batches are read in no time, and so many partitions, each of which may end two processes, are not. */
+function sayingNowAndThen(tool: string): (upTo: ReadUpTo) => void {
+  let saidAt = performance.now();
+  return ({ group, partition, batch, nth, of }) => {
+    const now = performance.now();
+    if (now - saidAt < SAID_AGAIN_MS) return;
+    saidAt = now;
+    say(`${tool}: reading ${group}/${partition} (${nth} of ${of} partitions), batch ${batch}`);
+  };
 }
 
 function directoryIn(args: readonly string[]): string {

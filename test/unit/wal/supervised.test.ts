@@ -52,23 +52,36 @@ async function run(
   log: string | null = null,
 ): Promise<Ran> {
   const [proven, endedBy]: [string[], NodeJS.Signals[]] = [[], []];
-  const supervision: Supervision = {
+  const { status, said } = await saying(() =>
+    supervised({
+      ...supervisionOf(args),
+      endBy: (signal) => void endedBy.push(signal),
+      prove: async (directory) => {
+        proven.push(directory);
+        return { unreadable, log };
+      },
+    }),
+  );
+  return { status, said, proven, endedBy };
+}
+
+function supervisionOf(args: readonly string[]): Omit<Supervision, 'prove'> {
+  return {
     program,
     args: [...args, '--data', 'the data'],
     stopSignals: ['SIGTERM', 'SIGINT'],
     left: { restore: 'it is no log', trim: 'run it again' },
     elsewhere: new Set(['restore']),
-    endBy: (signal) => void endedBy.push(signal),
+    endBy: (signal) => t.fail(signal),
     isDeath: (signal) => signal === DEATH,
-    prove: async (directory) => {
-      proven.push(directory);
-      return { unreadable, log };
-    },
   };
+}
+
+async function saying(act: () => Promise<number>): Promise<Pick<Ran, 'status' | 'said'>> {
   const written = t.capture(process.stderr, 'write', () => true);
   try {
-    const status = await supervised(supervision);
-    return { status, said: written.args().map(([text]) => String(text)), proven, endedBy };
+    const status = await act();
+    return { status, said: written.args().map(([text]) => String(text)) };
   } finally {
     written.restore();
   }
@@ -107,6 +120,27 @@ t.test('of one that damage has ended it is said what that is, and it runs withou
         'may be lost. Restore it from a backup\n',
     ],
   });
+});
+
+t.test('how far it was looked for is said now and then', async (t) => {
+  let nowMs = 0;
+  t.intercept(performance, 'now', { value: () => nowMs });
+  const supervision: Supervision = {
+    ...supervisionOf(['verify', `${DEATH},0`]),
+    prove: async (_directory, onReading) => {
+      for (const atMs of [4_999, 5_000, 9_999, 10_001]) {
+        nowMs = atMs;
+        onReading({ group: 'accounts', partition: 3, batch: atMs, nth: 4, of: 13 });
+      }
+      return { unreadable: damaged, log: null };
+    },
+  };
+  const { said } = await saying(() => supervised(supervision));
+  t.strictSame(said.slice(1, 3), [
+    'verify: reading accounts/3 (4 of 13 partitions), batch 5000\n',
+    'verify: reading accounts/3 (4 of 13 partitions), batch 10001\n',
+  ]);
+  t.match(said[3], 'accounts/1 cannot be read');
 });
 
 t.test('where nothing is found, or nothing can be opened, it does not run again', async (t) => {
