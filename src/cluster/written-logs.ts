@@ -15,11 +15,13 @@ import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/leases/lease-table.ts';
-import type { EndOfLog, LogFollowerOptions } from '../nats/log/log-follower.ts';
+import { StreamLacks, type EndOfLog, type LogFollowerOptions } from '../nats/log/log-follower.ts';
 import type { Served } from '../nats/bus/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots/snapshots.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
+import { leadElsewhere } from '../nats/streams.ts';
+import { logStream } from '../nats/subjects.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/log/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
 import { FollowedLogs } from './followed-logs.ts';
@@ -69,6 +71,8 @@ export class WrittenLogs implements PartitionRunner {
   readonly #proof: LogProof;
   readonly #unproven: UnprovenLogs;
   readonly #writers = new Map<string, Writer>();
+  /** Whose stream's leader was found to lack what this machine has, and was asked to leave that to another. */
+  readonly #short = new Set<string>();
 
   constructor(options: WrittenLogsOptions) {
     this.#options = options;
@@ -186,12 +190,36 @@ export class WrittenLogs implements PartitionRunner {
 
   /** What the stream has is in the local log, which nobody follows it into any more. */
   async #endOf(group: GroupName, partition: number): Promise<EndOfLog> {
-    const follower = await this.#followed.follow(group, partition, this.#sendOn(group, partition));
     try {
-      return await follower.reachEnd();
+      const follower = await this.#followed.follow(group, partition, this.#sendOn(group, partition));
+      const end = await follower.reachEnd();
+      this.#short.delete(`${group}/${partition}`);
+      return end;
+    } catch (error) {
+      if (error instanceof StreamLacks) await this.#leadElsewhere(group, partition);
+      throw error;
     } finally {
       await this.forget(group, partition);
     }
+  }
+
+  /** nats-server 2.9 can elect a server whose copy of the stream is short, for good. Whoever would write there finds it out, and has
+   *  another lead each time that it tries again, until one does that has what was acknowledged. */
+  async #leadElsewhere(group: GroupName, partition: number): Promise<void> {
+    const { link, log } = this.#options;
+    const key = `${group}/${partition}`;
+    const stream = logStream(group, partition);
+    const refusal = await leadElsewhere(link, stream);
+    if (this.#short.has(key)) return;
+    this.#short.add(key);
+    const what = `the leader of ${stream} lacks what this machine has`;
+    if (refusal === null) {
+      log.warn(
+        { group, partition },
+        `${what}: another server leads it now, and so each time that this one is no better. See "The leader has a short copy" in ` +
+          'deploy/nats/README.md',
+      );
+    } else log.warn({ group, partition, why: refusal }, `${what}, and no other could be asked to lead`);
   }
 
   #served(group: GroupName, partition: number, replica: LogReplica): Served {

@@ -3,7 +3,9 @@
 import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
 import type { JetStreamManager, MsgRequest, StoredMsg, StreamState } from 'nats';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
+import { messageOf } from '../../wal/thrown.ts';
 import { LIMITS } from '../limits.ts';
+import type { NatsLink } from './connection.ts';
 import { CannotJoin } from './errors.ts';
 import { persist } from './persist.ts';
 import {
@@ -160,6 +162,20 @@ export async function lastSequenceOf(
 export async function hasMessages(manager: JetStreamManager, name: string): Promise<boolean> {
   const { state } = await manager.streams.info(name);
   return state.messages > 0;
+}
+
+/** Has another of its servers lead a stream. Null: it is so decided, which one NATS draws. Otherwise why not: one server alone has the
+ *  stream, say, or nobody answers in time. */
+export async function leadElsewhere({ connection }: NatsLink, name: string): Promise<string | null> {
+  try {
+    const answer = await connection.request(`$JS.API.STREAM.LEADER.STEPDOWN.${name}`, '', {
+      timeout: LIMITS.natsConnectMs,
+    });
+    const { success, error } = answer.json<{ success?: boolean; error?: { description?: string } }>();
+    return success === true ? null : (error?.description ?? 'NATS does not say');
+  } catch (error) {
+    return messageOf(error);
+  }
 }
 
 type StreamSettings = Omit<Parameters<JetStreamManager['streams']['add']>[0], 'name'> & {

@@ -70,10 +70,13 @@ class PatientHost extends ClusterHost {
   }
 }
 
-/** Until `t` ends; fails it when a host is fenced that does not expect it. */
-export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Promise<HostServers> {
+/** Until `t` ends; fails it when a host is fenced that does not expect it. The servers keep their data in `nats` of the directory. */
+export async function startHostServers(
+  t: Pick<Test, 'teardown' | 'fail'>,
+  count: 1 | 3 = 1,
+): Promise<HostServers> {
   const directory = temporaryDirectory(t);
-  const { servers, nats, publisher } = await startNats(t, { directory: join(directory, 'nats') });
+  const { servers, nats, publisher } = await startNats(t, { count, directory: join(directory, 'nats') });
   const fail = (error: Error): void => void t.fail(error.message);
   const nobodyElse = (): void => fail(new Error('nobody else writes'));
   const decode = (): never => {
@@ -108,8 +111,8 @@ export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Prom
       },
       storage,
       feed,
-      faults: new StreamFaults(nats, 1),
-      replicas: 1,
+      faults: new StreamFaults(nats, count),
+      replicas: count,
       replication,
       snapshotEveryBatches: 1,
       webhooks: null,

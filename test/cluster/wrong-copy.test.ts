@@ -1,8 +1,6 @@
 // One server's copy of a partition's stream is not what the others have, for good: what nats-server 2.9 can be left with that led the
 // stream, was frozen until others had elected another leader, and then stored what a replaced writer had sent it meanwhile. Whoever reads
 // at that server has the log all the same, and nothing that is not in it.
-import { cpSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
@@ -14,10 +12,11 @@ import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
-import { logStream, logSubject } from '../../src/nats/subjects.ts';
+import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch } from '../../wal/types.ts';
 import { batchAfter, link, longer, temporaryLog } from './adapters.ts';
+import { publish, putCopies } from './copy-of-one.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -72,50 +71,15 @@ t.teardown(async () => {
   await nats.close();
   await servers.stop();
 });
-await makeWrongCopies();
-
-async function publish({ connection }: NatsLink, each: readonly Batch[]): Promise<void> {
-  for (const { partition, bytes } of each) {
-    await connection.jetstream().publish(logSubject('accounts', partition), bytes);
-  }
+for (const { partition, log } of FORKS) {
+  await ensureLogStream(nats.manager, 'accounts', partition, 3);
+  await publish(nats, log);
 }
-
-/** On a server that leads none of these streams. */
-async function makeWrongCopies(): Promise<void> {
-  for (const { partition, log } of FORKS) {
-    await ensureLogStream(nats.manager, 'accounts', partition, 3);
-    await publish(nats, log);
-  }
-  const other = temporaryDirectory(t);
-  const alone = await startNatsServers({ directory: other });
-  const writer = await link(alone.url, 'replaced');
-  for (const { partition, wrong } of FORKS) {
-    await ensureLogStream(writer.manager, 'accounts', partition, 1);
-    await publish(writer, wrong);
-  }
-  await writer.close();
-  await alone.stop();
-  await waitFor('one server leads none', 60_000, async () => {
-    const leaders = await Promise.all(FORKS.map(({ partition }) => leaderOf(partition)));
-    if (!leaders.includes('n3')) return true;
-    for (const { partition } of FORKS) {
-      if ((await leaderOf(partition)) !== 'n3') continue;
-      await nats.connection.request(`$JS.API.STREAM.LEADER.STEPDOWN.${logStream('accounts', partition)}`);
-    }
-    return false;
-  });
-  await servers.kill(2, 'SIGKILL');
-  for (const { partition } of FORKS) {
-    const copy = join('jetstream', '$G', 'streams', logStream('accounts', partition), 'msgs');
-    rmSync(join(directory, 'n3', copy), { recursive: true });
-    cpSync(join(other, 'n1', copy), join(directory, 'n3', copy), { recursive: true });
-  }
-  await servers.restart(2);
-}
-
-async function leaderOf(partition: number): Promise<string | undefined> {
-  return (await nats.manager.streams.info(logStream('accounts', partition))).cluster?.leader;
-}
+await putCopies(
+  t,
+  { servers, directory, nats },
+  FORKS.map(({ partition, wrong }) => ({ partition, batches: wrong })),
+);
 
 /** With one more reader after the other, until one has been at that server. */
 async function untilFound(what: RegExp, begin: () => Promise<void>): Promise<void> {

@@ -31,6 +31,9 @@ export class LogDiverged extends Error {
   }
 }
 
+/** The stream's leader has lost what it must have had. Another of its servers may have it. */
+export class StreamLacks extends LogDiverged {}
+
 export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
   /** The batch that the stream begins with; absent or 0: unknown, or there is none. */
@@ -133,6 +136,7 @@ export class LogFollower {
     const { state } = await manager.streams.info(logStream(group, partition));
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
+    this.#assertNotShort(state);
     // Whatever has been read meanwhile: what follows a gap is taken for leftovers.
     if (state.messages > 0 && state.first_seq > this.#from) await this.#assertContinued(state);
     const last = await lastSequenceOf(manager, logStream(group, partition), state);
@@ -200,7 +204,7 @@ export class LogFollower {
   async #sendOn(end: Tip, offset: number): Promise<boolean> {
     const { log, group, partition, sendOn } = this.#options;
     if (sendOn === undefined || end.batch === 0) return false;
-    const count = this.#countAfter(end);
+    const count = this.#countAfter(end, StreamLacks);
     const batches = Array.from({ length: count }, (_, i) => log.batch(group, partition, end.batch + 1 + i));
     await sendOn(batches, offset);
     return true;
@@ -226,10 +230,17 @@ export class LogFollower {
     const { log, group, partition, outstandingMax = 1 } = this.#options;
     const start = log.startOf(group, partition).batch;
     if (start === 0 && this.#tip.batch <= outstandingMax) return;
-    throw new LogDiverged(
+    throw new StreamLacks(
       `${this.#name}: the stream has never had anything, and the log of this machine has batches ${start + 1} to ` +
         `${this.#tip.batch}: the stream was lost, and it is not served here. See "The streams are lost" in deploy/nats/README.md`,
     );
+  }
+
+  /** No batch stands before its number. So a stream that ends before reading begins has lost what this machine has read there. */
+  #assertNotShort({ last_seq: last }: StreamState): void {
+    if (last >= this.#from - 1) return;
+    const what = `the stream ends at ${last}, and this machine has batches up to ${this.#tip.batch}`;
+    throw new StreamLacks(this.#lossText(what));
   }
 
   /** No trim removes everything: an empty stream that had messages was purged, and nothing tells any more whether all of them are here. A
@@ -366,21 +377,26 @@ export class LogFollower {
 
   async #truncate(to: Tip): Promise<void> {
     const { log, group, partition } = this.#options;
-    this.#countAfter(to);
+    this.#countAfter(to, LogDiverged);
     await this.#options.beforeCut?.(to.batch);
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
   }
 
-  /** Batches of the local log that the stream does not have. */
-  #countAfter({ batch }: Tip): number {
+  /** Batches of the local log that the stream does not have, where it ends or has another. Throws when they are more than a writer has
+   *  on its way. */
+  #countAfter({ batch }: Tip, Refusal: typeof LogDiverged): number {
     const count = this.#tip.batch - batch;
     if (count <= LIMITS.streamAsyncOutstandingMax) return count;
+    const what = `${count} batches of this machine are not in the stream, and a writer leaves at most ${LIMITS.streamAsyncOutstandingMax}`;
+    throw new Refusal(this.#lossText(what));
+  }
+
+  #lossText(what: string): string {
     const { group, partition } = this.#options;
-    throw new LogDiverged(
-      `${this.#name}: ${count} batches of this machine are not in the stream, and a writer leaves at most ` +
-        `${LIMITS.streamAsyncOutstandingMax}: it is not served here. If the stream has lost them, it is removed ` +
-        `(nats stream rm ${logStream(group, partition)}) and put back: see "The streams are lost" in deploy/nats/README.md`,
+    return (
+      `${this.#name}: ${what}: it is not served here. If no server of NATS has them, the stream is removed ` +
+      `(nats stream rm ${logStream(group, partition)}) and put back: see "The streams are lost" in deploy/nats/README.md`
     );
   }
 

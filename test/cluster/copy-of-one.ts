@@ -1,0 +1,64 @@
+// What one of three servers has of a stream, otherwise than the others: the store of a server that has it alone is put in its place. So
+// nats-server 2.9 can be left, for good, that was frozen or killed at a wrong moment.
+
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import { ensureLogStream, leadElsewhere } from '../../src/nats/streams.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
+import type { Batch } from '../../wal/types.ts';
+import { link } from './adapters.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
+
+export interface Copy {
+  readonly partition: number;
+  readonly batches: readonly Batch[];
+}
+
+interface Three {
+  readonly servers: NatsServers;
+  /** Theirs. */
+  readonly directory: string;
+  readonly nats: NatsLink;
+}
+
+/** Of accounts, each its partition's next. */
+export async function publish({ connection }: NatsLink, batches: readonly Batch[]): Promise<void> {
+  for (const { partition, bytes } of batches) {
+    await connection.jetstream().publish(logSubject('accounts', partition), bytes);
+  }
+}
+
+export async function leaderOf({ manager }: NatsLink, partition: number): Promise<string | undefined> {
+  return (await manager.streams.info(logStream('accounts', partition))).cluster?.leader;
+}
+
+/** Of these partitions the third server has that, and leads none of them. */
+export async function putCopies(t: Test, three: Three, copies: readonly Copy[]): Promise<void> {
+  const { servers, directory, nats } = three;
+  const other = temporaryDirectory(t);
+  const alone = await startNatsServers({ directory: other });
+  const writer = await link(alone.url, 'writer');
+  for (const { partition, batches } of copies) {
+    await ensureLogStream(writer.manager, 'accounts', partition, 1);
+    await publish(writer, batches);
+  }
+  await writer.close();
+  await alone.stop();
+  await waitFor('the third leads none', 60_000, async () => {
+    const leaders = await Promise.all(copies.map(({ partition }) => leaderOf(nats, partition)));
+    const led = copies.filter((_, index) => leaders[index] === 'n3');
+    for (const { partition } of led) await leadElsewhere(nats, logStream('accounts', partition));
+    return led.length === 0;
+  });
+  await servers.kill(2, 'SIGKILL');
+  for (const { partition } of copies) {
+    const store = join('jetstream', '$G', 'streams', logStream('accounts', partition), 'msgs');
+    rmSync(join(directory, 'n3', store), { recursive: true });
+    cpSync(join(other, 'n1', store), join(directory, 'n3', store), { recursive: true });
+  }
+  await servers.restart(2);
+}
