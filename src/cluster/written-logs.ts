@@ -71,8 +71,8 @@ export class WrittenLogs implements PartitionRunner {
   readonly #proof: LogProof;
   readonly #unproven: UnprovenLogs;
   readonly #writers = new Map<string, Writer>();
-  /** Whose stream's leader was found to lack what this machine has, and was asked to leave that to another. */
-  readonly #short = new Set<string>();
+  /** Whose stream's leader lacked what this machine has when it was last read: for the first time, or it is known, and was said. */
+  readonly #short = new Map<string, 'seen' | 'said'>();
 
   constructor(options: WrittenLogsOptions) {
     this.#options = options;
@@ -204,14 +204,17 @@ export class WrittenLogs implements PartitionRunner {
   }
 
   /** nats-server 2.9 can elect a server whose copy of the stream is short, for good. Whoever would write there finds it out, and has
-   *  another lead each time that it tries again, until one does that has what was acknowledged. */
+   *  another lead each time that it tries again, until one does that has what was acknowledged. Not the first time: a leader that was
+   *  just elected may not have read its own journal yet. */
   async #leadElsewhere(group: GroupName, partition: number): Promise<void> {
     const { link, log } = this.#options;
     const key = `${group}/${partition}`;
+    const known = this.#short.get(key);
+    this.#short.set(key, known === undefined ? 'seen' : 'said');
+    if (known === undefined) return;
     const stream = logStream(group, partition);
     const refusal = await leadElsewhere(link, stream);
-    if (this.#short.has(key)) return;
-    this.#short.add(key);
+    if (known === 'said') return;
     const what = `the leader of ${stream} lacks what this machine has`;
     if (refusal === null) {
       log.warn(
