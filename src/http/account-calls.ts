@@ -7,7 +7,7 @@ import { partitionOf, type Bus, type OnReply, type Reply } from '../bus/bus.ts';
 import type { CreateCommand, MerchantQuery } from '../domain/account-command.ts';
 import { isRejection, rejection, type Rejection } from '../domain/error-code.ts';
 import type { Call } from './call.ts';
-import { callerOf, enters, leaves } from './caller.ts';
+import { callerOf, entered, leaves } from './caller.ts';
 import { MalformedBody, parseJson } from './json-body.ts';
 import type { ListLine } from './list-line.ts';
 import type { CreateRoute, ReadRoute } from './route.ts';
@@ -64,10 +64,11 @@ export function create(
     };
     const bytes = body.byteLength;
     call.begin(() => {
-      if (!enters(caller, bytes, call)) return;
+      const underWay = entered(caller, bytes, call);
+      if (underWay === null) return;
       // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).
       send(gate, command as CreateCommand, (reply) => {
-        leaves(caller, bytes);
+        leaves(underWay, bytes);
         call.settle(reply, 201);
       });
     });
@@ -109,16 +110,17 @@ export function read(
     query: query.values,
   });
   call.begin(() => {
-    if (!enters(caller, 0, call)) return;
+    const underWay = entered(caller, 0, call);
+    if (underWay === null) return;
     const answer = (reply: Reply): void => {
-      leaves(caller, 0);
+      leaves(underWay, 0);
       call.settle(reply, 200);
     };
     if (facts.route.isList !== true) return send(gate, message, answer);
     // A key without a hash is refused: all of an account's stand in one line.
     gate.lists.append(caller.keyHash ?? caller.accountId, (onDone) => {
       if (call.closed) {
-        leaves(caller, 0);
+        leaves(underWay, 0);
         onDone();
         return;
       }

@@ -10,6 +10,8 @@ const INVALID_API_KEY = rejection('invalid_api_key');
 const SECRET_KEY_REQUIRED = rejection('secret_key_required');
 
 export interface Caller {
+  /** By which it is remembered. */
+  readonly name: string;
   readonly accountId: string;
   readonly keyHash: string | null;
   readonly problem: Rejection | null;
@@ -41,7 +43,7 @@ export function callerOf(authorization: string): Caller | Rejection {
   const { accountId } = parsed;
   const problem = problemOf(parsed);
   if (problem !== null) return refusedCaller(accountId, problem);
-  return remember(written, { accountId, keyHash: hashApiKey(key), problem, underWay: 0, bytesUnderWay: 0 });
+  return remember(callerAs(written, accountId, hashApiKey(key), null));
 }
 
 function problemOf({ wellFormed, kind }: ParsedApiKey): Rejection | null {
@@ -52,13 +54,21 @@ function problemOf({ wellFormed, kind }: ParsedApiKey): Rejection | null {
 /** All keys of an account that are refused alike are one: there is no end to them. No header begins with a blank. */
 function refusedCaller(accountId: string, problem: Rejection): Caller {
   const name = ` ${problem.code} ${accountId}`;
-  const caller = { accountId, keyHash: null, problem, underWay: 0, bytesUnderWay: 0 };
-  return callers.get(name) ?? remember(name, caller);
+  return callers.get(name) ?? remember(callerAs(name, accountId, null, problem));
 }
 
-function remember(name: string, caller: Caller): Caller {
+function callerAs(
+  name: string,
+  accountId: string,
+  keyHash: string | null,
+  problem: Rejection | null,
+): Caller {
+  return { name, accountId, keyHash, problem, underWay: 0, bytesUnderWay: 0 };
+}
+
+function remember(caller: Caller): Caller {
   if (callers.size >= callersMax) forgetIdle();
-  callers.set(name, caller);
+  callers.set(caller.name, caller);
   return caller;
 }
 
@@ -67,16 +77,18 @@ function forgetIdle(): void {
   callersMax = Math.max(LIMITS.frontKeysKeptMax, callers.size * 2);
 }
 
-/** False, and refused: its key has as much under way as one may have. */
-export function enters(caller: Caller, bytes: number, call: Call): boolean {
+/** Who is to leave; null, and refused: its key has as much under way as one may have. `known`: as its header was read, which may have been
+ *  forgotten while its body came. Counted there, what was begun since would be counted apart. */
+export function entered(known: Caller, bytes: number, call: Call): Caller | null {
+  const caller = callers.get(known.name) ?? remember(known);
   const { frontKeyRequestsMax, frontKeyBytesMax } = call.bounds;
   if (caller.underWay >= frontKeyRequestsMax || caller.bytesUnderWay >= frontKeyBytesMax) {
     call.refuseKeyFull(caller.accountId);
-    return false;
+    return null;
   }
   caller.underWay++;
   caller.bytesUnderWay += bytes;
-  return true;
+  return caller;
 }
 
 export function leaves(caller: Caller, bytes: number): void {

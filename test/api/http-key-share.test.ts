@@ -181,6 +181,29 @@ async function partOf(t: Test, { front }: Watched, bytes: Buffer, length: number
   return socket;
 }
 
+t.test(
+  'what a key has under way is counted once also where it was forgotten while a body came',
+  async (t) => {
+    const all = await watched(t, { bounds: { frontKeyRequestsMax: 1 } });
+    const { front } = all;
+    front.bus.answer = ({ type }) =>
+      type === 'CreateCharge' ? null : { type: 'done', body: '{}', replayed: false };
+    const bytes = createBytes('comes-slowly');
+    const slow = await partOf(t, all, bytes, bytes.length - 1);
+    const before = callerOf(`Bearer ${SECRET_KEY}`);
+    while (callerOf(`Bearer ${SECRET_KEY}`) === before) {
+      callerOf(`Bearer ${makeApiKey('secret', ACCOUNT_ID)}`);
+    }
+    const held = front.post('/v1/charges', CHARGE);
+    await until(() => front.bus.held.length === 1);
+    slow.write(bytes.subarray(-1));
+    refused(t, 'POST', '/v1/charges', await readAnswer(slow));
+    front.bus.held[0]!({ type: 'done', body: '{}', replayed: false });
+    t.equal((await held).status, 201);
+    t.equal((await front.get('/v1/balances')).status, 200, 'and what is answered is under way no more');
+  },
+);
+
 const halfOf = (t: Test, on: Watched, bytes: Buffer): Promise<Socket> => partOf(t, on, bytes, 50_000);
 const LARGE = JSON.stringify(CHARGE).padEnd(60_000, ' ');
 
