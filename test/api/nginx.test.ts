@@ -202,6 +202,41 @@ t.test(
   },
 );
 
+t.test('what anybody may call, providers or not, has a bound of its own for each address', async (t) => {
+  const got: string[] = [];
+  const server = createServer((request, response) => {
+    got.push(request.url ?? '');
+    response.end('{}');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const nginx = await startNginx(
+    t,
+    [`127.0.0.1:${port}`],
+    [
+      ['rate=2000r/s', 'rate=1r/m'],
+      ['burst=4000', 'burst=3'],
+    ],
+  );
+  const path = '/callbacks/mtn_ug/a-token';
+  const called = (dispatcher: Agent): Promise<number | null> =>
+    fetch(nginx.url + path, { method: 'POST', body: '{}', dispatcher }).then(
+      ({ status }) => status,
+      () => null,
+    );
+  const [greedy, other] = [nginx.agentAt('127.0.0.2'), nginx.agentAt('127.0.0.3')];
+  const answers: (number | null)[] = [];
+  while (answers.length < 6) answers.push(await called(greedy));
+  t.strictSame(answers, [200, 200, 200, 200, null, null], 'beyond it the connection closes');
+  t.equal(got.filter((url) => url === path).length, 4, 'and nothing is passed on');
+  t.equal(await called(other), 200);
+  const asMerchant = await fetch(`${nginx.url}/v1/balances`, { dispatcher: nginx.agentAt('127.0.0.2') });
+  t.equal(asMerchant.status, 200);
+  t.notMatch(nginx.logged(), /callbacks/);
+});
+
 t.test('a read without an answer is tried at each server, then it is 503', async (t) => {
   const one = await startSilent(t);
   const other = await startSilent(t);
