@@ -11,6 +11,7 @@ import {
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
 import { directionOf, type EnquiryResult, type SubmitResult, type Terminal } from './rail.ts';
+import { providerWord } from './provider-word.ts';
 import { isOfAnother } from './reference.ts';
 import {
   describe,
@@ -19,7 +20,6 @@ import {
   moved,
   movedOf,
   OF_ANOTHER,
-  providerWord,
   submitWithoutAnswer,
   unusable,
 } from './terminal.ts';

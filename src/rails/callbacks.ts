@@ -11,6 +11,7 @@
 // what was looked into, and to whatever else has an address of ours, so that it stops.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { providerWord } from './provider-word.ts';
 import type { OutcomeHint } from './rail.ts';
 import { parseReference, REFERENCE_LENGTH, referenceOf } from './reference.ts';
 
@@ -122,11 +123,9 @@ function fieldsOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-const DETAIL_LENGTH = 64;
-
 /** For an operator: what it was about, without what may be a phone number. */
 function describe(body: string): string {
   const [reference] = referencesIn(body);
   if (reference === undefined) return `a body of ${body.length} characters without a transaction id`;
-  return `the transaction id ${JSON.stringify(reference.slice(0, DETAIL_LENGTH).replace(/\d{7,}/g, '…'))}`;
+  return `the transaction id ${JSON.stringify(providerWord(reference))}`;
 }

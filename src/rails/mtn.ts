@@ -25,6 +25,7 @@ import {
   parseObject,
   textAt,
 } from './http-client.ts';
+import { providerWord } from './provider-word.ts';
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import {
   type Direction,
@@ -42,7 +43,6 @@ import {
   moved,
   movedOf,
   OF_ANOTHER,
-  providerWord,
   submitWithoutAnswer,
   unusable,
 } from './terminal.ts';

@@ -1,11 +1,12 @@
 // Final words of a provider in our own, as the adapters return them.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
-import { CURRENCIES, type Currency, DIALING_CODES, SPACED_DIGITS } from '../domain/country.ts';
+import { CURRENCIES, type Currency } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
 import { type HttpAnswer, textAt } from './http-client.ts';
+import { providerWord, withoutNumbers } from './provider-word.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import type { Asked } from './retry-after.ts';
 import type { NoAnswer } from './token-cache.ts';
@@ -124,27 +125,6 @@ function saidAt(said: Readonly<Record<string, unknown>>, name: string): string |
   const isLeftOut = said[name] === undefined || said[name] === null;
   return isLeftOut ? null : (textAt(said, name) ?? '');
 }
-
-/** A provider's own word or code as it is kept, logged and shown to merchants: without numbers, and bounded. */
-export function providerWord(word: string): string {
-  return withoutNumbers(word).slice(0, LIMITS.railWordLength).toWellFormed();
-}
-
-/** Providers repeat the number in their answers; a full number is never shown. Their codes, which are, look alike. */
-function withoutNumbers(text: string): string {
-  const masked = (number: string): string => `****${number.replace(/\D/g, '').slice(-3)}`;
-  return text.replace(CODE_OR_NUMBER, (found, code?: string) => code ?? masked(found));
-}
-
-/** Its national digits alone, as Airtel has them, in groups of which the first has two or three: a date begins with another, and most
- *  amounts are shorter. */
-const NATIONAL = String.raw`(?<!\d[ \u00a0-]?)(?=[1-9]\d{1,2}[ \u00a0-])(?:\d[ \u00a0-]?){8}\d(?!\d)`;
-
-/** The last two: a number as people write it, "+256 771 234-567", "(0771) 234567" or "0771.234.567", and "771 234 567". */
-const CODE_OR_NUMBER = new RegExp(
-  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)${SPACED_DIGITS}|${NATIONAL}`,
-  'gi',
-);
 
 /** As long as the providers' own. */
 const MESSAGE_LENGTH = 255;

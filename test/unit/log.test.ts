@@ -5,7 +5,7 @@ import { createHttpObserver } from '../../src/observability/http-observer.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { redact, redactText } from '../../src/observability/redact.ts';
-import { providerWord } from '../../src/rails/terminal.ts';
+import { providerWord } from '../../src/rails/provider-word.ts';
 
 function recorded(level = 'debug') {
   const lines: Record<string, unknown>[] = [];

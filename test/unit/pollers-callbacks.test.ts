@@ -62,8 +62,13 @@ t.test('a portal callback about nothing of ours is unknown, and says no phone nu
   for (const body of ['', 'html', '[]', 'null', '{"transaction":null}', '{"transaction":{"id":7}}']) {
     t.hasStrict(callbacks.read('POST', portal, body), { type: 'unknown', railId: 'airtel_ug' }, body);
   }
-  const unknown = callbacks.read('POST', portal, '{"transaction":{"id":"256772123456"}}');
-  t.notMatch(JSON.stringify(unknown), /256772123456/);
+  for (const id of ['256772123456', '0772 123 456', '+256 772 123-456', '772 123 456', 'MP 0772123456']) {
+    const unknown = callbacks.read('POST', portal, JSON.stringify({ transaction: { id } }));
+    t.match(unknown, { type: 'unknown', detail: /\*{4}456"$/ }, id);
+    t.notMatch(JSON.stringify(unknown).replace(/\D/g, ''), /772123/, id);
+  }
+  const long = callbacks.read('POST', portal, JSON.stringify({ transaction: { id: 'x'.repeat(1_000) } }));
+  t.match(long, { detail: /"x{64}"$/ });
 });
 
 t.test('a portal address needs its own secret, and POST', async (t) => {
