@@ -300,11 +300,6 @@ export class Call implements OpenCall {
     if (!isDone) this.#context.open.heads.add(this);
   }
 
-  closeHead(): void {
-    this.#context.open.heads.delete(this);
-    this.#response.close();
-  }
-
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. After `end` none
    *  would: the HTTP library would keep whatever a client asks for and does not read. */
   #pour(body: Buffer | string, closeConnection: boolean): void {
@@ -333,8 +328,8 @@ export class Call implements OpenCall {
     this.#pouring = 0;
   }
 
-  cutShort(): void {
-    this.#poured();
+  /** Before this returns it is told that it was aborted, as when its client goes away. */
+  closeConnection(): void {
     this.#response.close();
   }
 

@@ -12,10 +12,8 @@ export interface OpenCall {
   readonly expiresAt: number;
   /** Past its deadline. */
   expire(): void;
-  /** Its HEAD is answered: its connection is closed. */
-  closeHead(): void;
-  /** Its client does not get all of its answer. */
-  cutShort(): void;
+  /** It is answered: its client gets no more of that, and the call leaves the lists here at once. */
+  closeConnection(): void;
   /** Answered at once, with 503 unless what has come of it was too much already: others need its place. */
   makeWay(): void;
 }
@@ -98,7 +96,7 @@ export class OpenCalls {
   makeAnswerRoom(bytesMax: number): void {
     if (this.pouringBytes <= bytesMax) return;
     for (const call of this.pouring) {
-      call.cutShort();
+      call.closeConnection();
       if (this.pouringBytes <= bytesMax) return;
     }
   }
@@ -107,7 +105,7 @@ export class OpenCalls {
   expire(now: number): void {
     expireIn(this.receiving, now);
     expireIn(this.waiting, now);
-    for (const call of this.heads) call.closeHead();
+    for (const call of this.heads) call.closeConnection();
   }
 }
 

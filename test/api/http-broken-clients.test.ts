@@ -109,8 +109,7 @@ function openCalls(length: number, said: string[]): OpenCall[] {
       said.push(`way ${at}`);
       this.list?.remove(this);
     },
-    closeHead() {},
-    cutShort() {},
+    closeConnection() {},
   }));
 }
 
