@@ -32,13 +32,13 @@ const PHONE_FIELDS: ReadonlySet<string> = new Set(['msisdn', 'phone', 'phonenumb
 
 /** One test that is cheap and finds nothing in almost every text. */
 const SUSPICIOUS = new RegExp(
-  String.raw`(?:${DIALING_CODES})\d{9}|\+\(?(?:${DIALING_CODES})|_live_|whsec_|bearer |basic `,
+  String.raw`(?:${DIALING_CODES})\d{9}|(?:\+|00)\(?(?:${DIALING_CODES})|_live_|whsec_|bearer |basic `,
   'i',
 );
 /** A number may stand behind letters ("tel256…"), or 00, but not be part of a longer one: that is an amount or a time. */
 const PHONE = new RegExp(String.raw`(?<!\d)((?:00)?(?:${DIALING_CODES}))(\d{2})\d{4}(\d{3})(?!\d)`, 'g');
-/** As people write it; only behind "+", since amounts and times follow one another too. */
-const SPACED_PHONE = new RegExp(String.raw`\+\(?(?:${DIALING_CODES})${SPACED_DIGITS}`, 'g');
+/** As people write it; only behind "+" or 00, since amounts and times follow one another too. */
+const SPACED_PHONE = new RegExp(String.raw`(?:\+|(?<!\d)00)\(?(?:${DIALING_CODES})${SPACED_DIGITS}`, 'g');
 /** Both also behind letters: in JSON within a text a new line ends in one. */
 const KEYS = /(sk_live_|pk_live_|whsec_)[\w-]+/g;
 const CREDENTIALS = /(bearer|basic) +[^\s"',]+/gi;

@@ -25,6 +25,8 @@ const texts: [string, string][] = [
     'call +25677****456 or +25677****456',
   ],
   ['call +(256) 772.123.456 or +256 (772) 123456', 'call +25677****456 or +25677****456'],
+  ['call 00256 772 123 456 or 00(256)772-123456', 'call 0025677****456 or 0025677****456'],
+  ['amount 100256 772 123 456', 'amount 100256 772 123 456'],
   ['msisdn=256772123456&x=1', 'msisdn=25677****456&x=1'],
   ['amount 1256772123456 and time 2567721234561', 'amount 1256772123456 and time 2567721234561'],
   ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],
