@@ -488,6 +488,9 @@ t.test('the answer to an enquiry', async (t) => {
     ['MTN', 200, '<html>', { type: 'unknown' }],
     ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'not_found' }],
     ['MTN', 404, { code: 'TRANSACTION_NOT_FOUND' }, { type: 'not_found' }],
+    ['MTN', 200, { code: 'RESOURCE_NOT_FOUND' }, { type: 'unknown' }],
+    ['MTN', 400, { code: 'RESOURCE_NOT_FOUND' }, { type: 'unknown' }],
+    ['MTN', 503, { code: 'TRANSACTION_NOT_FOUND' }, { type: 'unknown' }],
     // A gateway's, which has no way to it: the provider was not asked.
     ['MTN', 404, { statusCode: 404, message: 'Resource not found' }, { type: 'unknown' }],
     ['MTN', 404, { code: 'NOT_ALLOWED' }, { type: 'unknown' }],
