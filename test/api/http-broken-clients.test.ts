@@ -435,17 +435,6 @@ t.test(
   },
 );
 
-t.test('nor do answers to HEAD: each is the last of its connection', async (t) => {
-  let answers = 0;
-  const front = await startFront({ observer: { onReply: () => void answers++ } });
-  t.teardown(() => front.stop());
-  const socket = await open(front.port);
-  const closed = once(socket, 'close');
-  socket.resume().write(Buffer.concat(Array(3).fill(requestBytes('HEAD', '/openapi.json', {}, null))));
-  await closed;
-  t.equal(answers, 1);
-});
-
 t.test(
   'a long answer arrives whole, however slowly it is read, and the connection serves the next',
   async (t) => {

@@ -229,6 +229,16 @@ t.test('too much of bodies that are not whole yet: 503 to those that take longes
   t.notOk(all.statuses.includes(503));
 });
 
+t.test('room for one body of the largest size is room for any, whatever pieces it comes in', async (t) => {
+  const all = await watched(t, { bounds: { frontBodiesBytesMax: LIMITS.bodyBytesMax } });
+  const bytes = createBytes('comes-in-pieces', LARGE);
+  const slow = await halfOf(t, all, bytes);
+  slow.write(bytes.subarray(50_000, 55_000));
+  t.hasStrict(await all.front.send(READ), { status: 200 }, 'it has been read before this');
+  slow.write(bytes.subarray(55_000));
+  t.hasStrict(await readAnswer(slow), { status: 201 });
+});
+
 t.test('who has made way itself takes no room from others', async (t) => {
   const all = await watched(t, { bounds: { frontBodiesBytesMax: 50_000 } });
   const bytes = createBytes('grows-at-once', LARGE);

@@ -8,11 +8,14 @@ import { partitionOf } from '../../src/bus/bus.ts';
 import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from '../../src/http/api-key.ts';
 import type { RawRequest } from '../../src/http/route.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import {
   ACCOUNT_ID,
   CHARGE,
+  createBytes,
   open,
+  READ,
   readAnswer,
   readHead,
   requestBytes,
@@ -284,6 +287,30 @@ t.test('HEAD is answered as GET is, but without the body', async (t) => {
   t.strictSame(statuses[2], ['HEAD', '/v1/charges/:id', 200]);
   t.strictSame(statuses.at(-1), ['HEAD', '*', 405]);
 });
+
+t.test(
+  'the answer to HEAD is the last of its connection: answers that a client does not read do not pile up',
+  async (t) => {
+    let answers = 0;
+    const front = await startFront({
+      observer: { onReply: () => void answers++ },
+      // Some looks at what is open later.
+      bounds: { requestReceiveMs: 3 * LIMITS.frontSweepMs },
+    });
+    t.teardown(() => front.stop());
+    const socket = await open(front.port);
+    const closed = once(socket, 'close');
+    socket.resume().write(Buffer.concat(Array(3).fill(requestBytes('HEAD', '/openapi.json', {}, null))));
+    await closed;
+    t.equal(answers, 1);
+
+    const slow = await open(front.port);
+    t.teardown(() => slow.destroy());
+    slow.write(createBytes('never-whole').subarray(0, -1));
+    await once(slow, 'close');
+    t.hasStrict(await front.send(READ), { status: 200 }, 'and nobody looks for it when it has gone');
+  },
+);
 
 t.test('request ids are unique', async (t) => {
   const front = await startFront();
