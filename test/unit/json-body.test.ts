@@ -49,6 +49,7 @@ t.test('it is told by its names, as they are read', (t) => {
     `[[${INEXACT}]]`,
     `{"a":[${INEXACT},{"b":${INEXACT}}]}`,
     `{"a":{"b":[${INEXACT}]}}`,
+    `{"a":{"b":1},"c":[${INEXACT}]}`,
     `{"a":{"${INEXACT}":"${INEXACT} \\" ${INEXACT}"},"b":${INEXACT}}`,
   ]) {
     t.notOk(parseJson(Buffer.from(text)) instanceof MalformedBody, text);
@@ -72,6 +73,19 @@ t.test('it makes thousands of short ones no dearer', (t) => {
 t.test('text with escapes', (t) => {
   const text = `{${repeated((index) => `"k${index}":"\\u0041"`)},"last":"\\ud800"}`;
   t.hasStrict(parseJson(Buffer.from(text)), { rejection: { param: 'last' } });
+  const deep = `${'{"a":'.repeat(20_000)}"\\ud800"${'}'.repeat(20_000)}`;
+  t.hasStrict(parseJson(Buffer.from(deep)), { rejection: { param: 'a.a' } }, 'as deep as a schema goes');
+  t.end();
+});
+
+t.test('bytes that are no text', (t) => {
+  for (const [bytes, says] of [
+    [[0x1f, 0x8b, 0x08], /compressed/],
+    [[0x1f, 0xff], /not valid UTF-8/],
+    [[0xff, 0x8b], /not valid UTF-8/],
+  ] as const) {
+    t.match(parseJson(Buffer.from(bytes)), { rejection: { code: 'invalid_json', message: says } });
+  }
   t.end();
 });
 
