@@ -182,7 +182,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     headers: IncomingHttpHeaders,
   ): void {
     this.#status = status;
-    this.#mayBeCut = !saysItsEnd(status, headers);
+    this.#mayBeCut = !saysItsEnd(headers);
     this.#coding = String(headers['content-encoding'] ?? '')
       .trim()
       .toLowerCase();
@@ -259,9 +259,8 @@ function decoded(bytes: Buffer, coding: string): Buffer | null {
   }
 }
 
-/** By its length, by its last chunk, or because it has no body at all (RFC 9112, 6.3). */
-function saysItsEnd(status: number, headers: IncomingHttpHeaders): boolean {
-  if (status === 204 || status === 304) return true;
+/** By its length or by its last chunk (RFC 9112, 6.3). One that can have no body need not: it is of no use to anybody. */
+function saysItsEnd(headers: IncomingHttpHeaders): boolean {
   const coding = headers['transfer-encoding'];
   return coding === undefined ? headers['content-length'] !== undefined : /\bchunked\s*$/i.test(coding);
 }
