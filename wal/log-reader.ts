@@ -195,6 +195,20 @@ export class LogReader {
     return Buffer.from(Object(bytes));
   }
 
+  /** Where each portion of the batches below `batch` ends that a trim removes in one transaction. Throws LogCorruption where one of
+   *  these ends, which the log would begin after, cannot be read, or `batch` itself does not follow the last. */
+  portionsBefore(group: string, partition: number, batch: number): Tip[] {
+    const kept = this.batch(group, partition, batch);
+    const last = batch - 1;
+    checkFollows(kept, this.tipAt(group, partition, last));
+    const ends: Tip[] = [];
+    for (let { batch: end } = this.startOf(group, partition); end < last;) {
+      end = Math.min(last, end + WAL_LIMITS.batchesPerTrim);
+      ends.push(this.tipAt(group, partition, end));
+    }
+    return ends;
+  }
+
   /** Makes what others committed meanwhile visible within this turn of the event loop. */
   refresh(): void {
     this.database.resetReadTxn();

@@ -3,7 +3,7 @@
 // Owns the directory `<directory>/log`. One process writes it at a time (writer-lock.ts); any number read it.
 // What a record means is not known here.
 import { join } from 'node:path';
-import { assertPlace, checkFollows, decodeBatch, tipAt } from './batch.ts';
+import { assertPlace, checkFollows, decodeBatch, LogCorruption, tipAt } from './batch.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { FlushReport } from './group-commit.ts';
 import { WAL_LIMITS } from './limits.ts';
@@ -153,18 +153,15 @@ export class WriteAheadLog extends LogReader {
   }
 
   /** Removes the batches below `batch`, which must exist. The hash of the last one removed is kept: the rest of the chain
-   *  is still proven. The writer may go on meanwhile. */
+   *  is still proven. Nothing is removed where `portionsBefore` throws. The writer may go on meanwhile. */
   async trimBefore(group: string, partition: number, batch: number): Promise<void> {
-    const end = batch - 1;
-    let start = this.startOf(group, partition);
-    this.batch(group, partition, batch);
-    if (start.batch < end) await this.#makeRoom();
-    while (start.batch < end) {
-      const first = start.batch + 1;
-      const last = Math.min(end, start.batch + WAL_LIMITS.batchesPerTrim);
-      start = tipAt(this.batch(group, partition, last));
-      const removed = removals(group, partition, first, last);
-      await this.#commitDurably([...removed, startWrite(group, partition, start)]);
+    const portions = this.portionsBefore(group, partition, batch);
+    let first = this.startOf(group, partition).batch + 1;
+    if (portions.length > 0) await this.#makeRoom();
+    for (const end of portions) {
+      const removed = removals(group, partition, first, end.batch);
+      await this.#commitDurably([...removed, startWrite(group, partition, end)]);
+      first = end.batch + 1;
     }
   }
 
@@ -179,17 +176,35 @@ export class WriteAheadLog extends LogReader {
     });
   }
 
-  /** Removes all batches of the partition, the oldest first, and where it began: what a crash leaves is a log that begins later. */
+  /** Removes all batches of the partition, the oldest first, and where it began: what a crash leaves is a log that begins later. What
+   *  has rotted goes like the rest. */
   async clear(group: string, partition: number): Promise<void> {
     await this.removePrepended(group, partition);
     const last = this.lastBatchNumber(group, partition);
-    if (last > 0) {
-      await this.trimBefore(group, partition, last);
-      await this.truncateAfter(group, partition, last - 1);
+    const start = this.startOf(group, partition).batch;
+    if (last > start) await this.#makeRoom();
+    for (let first = start + 1; first <= last;) {
+      const end = Math.min(last, first + WAL_LIMITS.batchesPerTrim - 1);
+      const begins = this.#lastWhole(group, partition, first, end);
+      const removed = removals(group, partition, first, begins?.batch ?? end);
+      await this.#commitDurably(
+        begins === null ? removed : [...removed, startWrite(group, partition, begins)],
+      );
+      first = (begins?.batch ?? end) + 1;
     }
-    if (this.startOf(group, partition).batch > 0) {
-      await this.#commitDurably([{ key: [group, partition, 0], value: null }]);
+    if (last > start || start > 0) await this.#commitDurably([{ key: [group, partition, 0], value: null }]);
+  }
+
+  /** Where the log ended with the last of these batches that can be read; null: none can be. */
+  #lastWhole(group: string, partition: number, first: number, last: number): Tip | null {
+    for (let batch = last; batch >= first; batch--) {
+      try {
+        return this.tipAt(group, partition, batch);
+      } catch (error) {
+        if (!(error instanceof LogCorruption)) throw error;
+      }
     }
+    return null;
   }
 
   /** Removes what whoever put batches before the partition's start has left that did not come to its end: it never counted. */

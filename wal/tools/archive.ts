@@ -365,6 +365,8 @@ async function planPartition(
   ];
   const [last, why] = bounds.reduce((least, bound) => (bound[0] < least[0] ? bound : least));
   if (last <= from) return { group, partition, from, last: from, left, why };
+  // Found only when it is removed, damage there would keep the others' batches, too.
+  reader.portionsBefore(group, partition, last + 1);
   for (const segment of source.segmentsOf(name)) {
     if (segment.end.batch <= from || segment.start.batch >= last) continue;
     await source.check(segment);

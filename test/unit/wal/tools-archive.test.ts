@@ -194,6 +194,38 @@ t.test('of a partition that is damaged, and of what it may still read, trim remo
   await reader.close();
 });
 
+t.test('nor of one whose first batch behind that is damaged, and the others lose theirs', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive, '--before', '2026-01-01T00:00:06Z');
+  const database = openLogDatabase({ directory: data });
+  const damaged = bytesAt(database, 7);
+  damaged[80]! ^= 1;
+  await database.put(key(7), damaged);
+  await database.close();
+  const trim = ['trim', '--data', data, '--archive', archive] as const;
+  const expected = {
+    status: 1,
+    report: {
+      partitions: [
+        { group: 'accounts', partition: 0, last: 6 },
+        { group: 'webhooks', last: 6 },
+      ],
+      faults: [{ group: 'accounts', partition: 1, problem: /batch 7/ }],
+    },
+  };
+  t.match(await toolJson(...trim), expected);
+  t.match(await toolJson(...trim, '--yes'), expected);
+  const reader = LogReader.openReader({ directory: data });
+  t.strictSame(
+    [0, 1].map((partition) => reader.startOf('accounts', partition).batch),
+    [6, 0],
+  );
+  t.equal(reader.startOf('webhooks', 0).batch, 6);
+  await reader.close();
+});
+
 t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
   const [data, other, archive] = [next(), next(), next()];
   const atMs = Date.parse('2026-01-01T00:00:00Z');
