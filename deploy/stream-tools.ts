@@ -14,7 +14,7 @@ import { LIMITS } from '../src/limits.ts';
 import { natsProblem } from '../src/nats/nats-problem.ts';
 import { readSnapshot } from '../src/nats/snapshots/snapshots.ts';
 import { LogChain } from '../src/nats/log/log-chain.ts';
-import { batchesAfter } from '../src/nats/log/stream-batches.ts';
+import { batchesAfter, readWrong } from '../src/nats/log/stream-batches.ts';
 import { batchAt, firstBatchOf, sequenceOf, type StreamPartition } from '../src/nats/log/stream-places.ts';
 import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
@@ -78,10 +78,15 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
   const failures: Failure[] = [];
   let isOfCluster = target.partitions().length === 0;
   for (const name of names) {
+    const place = { link, ...name };
     const start = target.endOf(name) ?? emptyTip;
-    const batches = olderThan(batchesFollowing({ link, ...name }, start, target), beforeMs);
+    const batches = olderThan(batchesFollowing(place, start, target), beforeMs);
     try {
-      const segment = await target.attempt(() => target.write(name, start, batches, input.progress));
+      const segment = await target.attempt(async () => {
+        const written = await target.write(name, start, batches, input.progress);
+        if (written !== null) await assertStands(place, tipFrom(written.end));
+        return written;
+      });
       if (segment !== null) segments.push(segment);
       isOfCluster ||= start.batch > 0;
     } catch (error) {
@@ -136,6 +141,11 @@ async function* batchesFollowing(
     yield batch;
   }
   if (!isProven && (await sequenceOf(place, end)) === null) throw notTheStreams(place, end, archive);
+}
+
+/** What one server alone has would be in the archive for good: it could not be gone on with, and what is restored of it never was. */
+async function assertStands(place: StreamPartition, end: Tip): Promise<void> {
+  if ((await sequenceOf(place, end)) === null) throw readWrong(place, end);
 }
 
 async function* olderThan(batches: AsyncIterable<Batch>, timeMs: number): AsyncGenerator<Batch> {

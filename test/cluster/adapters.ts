@@ -87,7 +87,13 @@ export function longer(now: StreamInfo, by: number): StreamInfo {
 }
 
 /** With one record. */
-export function batchAfter(tip: Tip, partition: number, epoch: number, record: string): Batch {
+export function batchAfter(
+  tip: Tip,
+  partition: number,
+  epoch: number,
+  record: string,
+  timeMs = 1_764_000_000_000,
+): Batch {
   return encodeBatch({
     group: 'accounts',
     partition,
@@ -96,7 +102,7 @@ export function batchAfter(tip: Tip, partition: number, epoch: number, record: s
     firstSequence: tip.sequence + 1,
     records: [record],
     recordsBytes: Buffer.byteLength(record),
-    timeMs: 1_764_000_000_000,
+    timeMs,
     previousHash: tip.hash,
   });
 }

@@ -5,18 +5,22 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
+import { streamTools } from '../../deploy/stream-tools.ts';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { batchesAfter } from '../../src/nats/log/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
+import { SegmentDirectory } from '../../wal/tools/segment.ts';
 import type { Batch } from '../../wal/types.ts';
 import { batchAfter, link, longer, temporaryLog } from './adapters.ts';
 import { publish, putCopies } from './copy-of-one.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -38,8 +42,9 @@ function batches(partition: number, epochs: readonly number[], what: string): Ba
   const made: Batch[] = [];
   for (const [n, epoch] of epochs.entries()) {
     const previous = made.at(-1);
+    const tip = previous === undefined ? emptyTip : tipAt(previous);
     const record = epoch === EPOCH ? `record ${n + 1}` : `${n < 3 ? 'record' : what} ${n + 1}`;
-    made.push(batchAfter(previous === undefined ? emptyTip : tipAt(previous), partition, epoch, record));
+    made.push(batchAfter(tip, partition, epoch, record, 1_764_000_000_000 + n));
   }
   return made;
 }
@@ -126,6 +131,51 @@ for (const { partition, log } of FORKS) {
       t.match(problems.join('\n'), told);
     });
   }
+}
+
+for (const { partition, log } of FORKS) {
+  const place = { link: nats, group: 'accounts', partition } as const;
+  const wrong =
+    /(has another batch \d on its leader than where it was read: try again|does not continue batch 4)/;
+
+  t.test(`whoever reads all ${log.length} batches once has what all others have, or is told`, async (t) => {
+    let isTold = false;
+    for (let count = 0; count < READERS_MAX && !isTold; count++) {
+      const read: Batch[] = [];
+      try {
+        for await (const batch of batchesAfter(place, emptyTip)) read.push(batch);
+        t.strictSame(read, log);
+      } catch (error) {
+        t.match(error, { message: wrong });
+        isTold = true;
+      }
+    }
+    t.ok(isTold);
+  });
+
+  t.test(`an archive has what all others have of ${log.length} batches, or nothing`, async (t) => {
+    const operator = () => link(servers.url, 'operator');
+    // The second is not read to its end.
+    for (const last of [log.at(-1)!, log[3]!]) {
+      const asked = ['--group', 'accounts', '--partition', `${partition}`, '--before', `${last.timeMs + 1}`];
+      let isTold = false;
+      for (let count = 0; count < READERS_MAX && !isTold; count++) {
+        const to = temporaryDirectory(t);
+        const { status, out } = await runTool(streamTools(operator), 'archive', '--to', to, ...asked);
+        if (status === 0) {
+          const end = SegmentDirectory.open(to).endOf(place);
+          t.ok(
+            log.some(({ hash }) => end?.hash.equals(hash)),
+            'it ends with a batch of the log',
+          );
+        } else {
+          t.match(out, wrong);
+          isTold = true;
+        }
+      }
+      t.ok(isTold);
+    }
+  });
 }
 
 async function assertFollowed(

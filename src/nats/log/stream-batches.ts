@@ -4,14 +4,15 @@
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { firstBatchIn, type StreamPartition } from './stream-places.ts';
+import { firstBatchIn, standsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf } from '../streams.ts';
 import { logStream } from '../subjects.ts';
 
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins
- *  later, or does not continue it. */
+ *  later, or does not continue it; at its end, when the last is not the stream's: one server may have what no other has. Whoever
+ *  reads no further proves the last itself. */
 export async function* batchesAfter(
   place: StreamPartition,
   after: Tip,
@@ -29,6 +30,8 @@ export async function* batchesAfter(
   }
   const last = await lastSequenceOf(link.manager, stream, state);
   const chain = new LogChain(after);
+  /** Stream sequence at which the end of the chain was read. */
+  let endPlace = 0;
   const messages = new Handed<StreamMessage>();
   const reader = new StreamReader({
     link,
@@ -58,16 +61,27 @@ export async function* batchesAfter(
       const { data, sequence } = await messages.take();
       reached = sequence;
       const batch = batchIn(data);
-      if (chain.take(batch)) yield batch;
-      else if (chain.leftovers > LIMITS.streamWarmUpMessages) {
+      if (chain.take(batch)) {
+        endPlace = sequence;
+        yield batch;
+      } else if (chain.leftovers > LIMITS.streamWarmUpMessages) {
         throw new Error(`the stream of ${group}/${partition} does not continue batch ${chain.tip.batch}`);
       }
     }
+    if (endPlace > 0 && !(await standsAt(place, endPlace, chain.tip))) throw readWrong(place, chain.tip);
   } finally {
     clearInterval(look);
     messages.fail(new Error('nobody reads any more'));
     await reader.close();
   }
+}
+
+/** Of a batch that was read, and that the stream's leader does not have. */
+export function readWrong({ group, partition }: StreamPartition, { batch }: Tip): Error {
+  return new Error(
+    `the stream of ${group}/${partition} has another batch ${batch} on its leader than where it was read: try again, and see ` +
+      '"One server has a wrong copy" in deploy/nats/README.md',
+  );
 }
 
 /** One at a time from hand to hand: whoever gives waits until it was taken. */
