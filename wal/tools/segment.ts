@@ -2,7 +2,7 @@
 //
 // The manifest holds the SHA-256 of each file; the batches prove themselves besides.
 // A segment is complete on disk, under its name, before the manifest names it: what a killed tool leaves behind is not in
-// the manifest. One that it left whole goes when another that begins with the same batch is there in its place, and not
+// the manifest. One that it left whole goes when the manifest is to name another that begins with the same batch, and not
 // before: where it is the manifest that was lost, or an older one was put back, it may be all that is left of the log.
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again. In another container, too, it is known by its socket (directory-socket.ts).
@@ -46,6 +46,8 @@ export class SegmentDirectory {
   #segments: Map<string, Segment[]> | null = null;
   /** Files of segments that the manifest does not name yet. */
   #written: string[] = [];
+  /** Files that the manifest does not name, in whose place it will name what was written. */
+  #replaced: string[] = [];
   /** Files of whole segments that begin after all that the manifest names. */
   readonly #unnamed: readonly string[];
   readonly #removed: string[];
@@ -82,11 +84,12 @@ export class SegmentDirectory {
 
   /** What `use` wrote and did not `add` is removed when it fails; what was written before it stays. */
   async attempt<T>(use: () => Promise<T>): Promise<T> {
-    const before = this.#written.length;
+    const [written, replaced] = [this.#written.length, this.#replaced.length];
     try {
       return await use();
     } catch (error) {
-      for (const file of this.#written.splice(before)) rmSync(join(this.path, file), { force: true });
+      this.#replaced.splice(replaced);
+      for (const file of this.#written.splice(written)) rmSync(join(this.path, file), { force: true });
       throw error;
     }
   }
@@ -150,12 +153,11 @@ export class SegmentDirectory {
     }
     const beginning = `${group}-${partition}-${digits(start.batch + 1)}-`;
     const file = `${beginning}${digits(end.batch)}.segment.gz`;
-    this.#written.push(file);
+    const replaced = this.#unnamed.filter((name) => name.startsWith(beginning));
+    // Of the same batches: it stays as one that was there before.
+    if (!replaced.includes(file)) this.#written.push(file);
     await rename(temporary, join(this.path, file));
-    for (const replaced of this.#unnamed.filter((name) => name.startsWith(beginning))) {
-      if (replaced !== file) rmSync(join(this.path, replaced));
-      this.#removed.push(replaced);
-    }
+    this.#replaced.push(...replaced);
     return {
       group,
       partition,
@@ -191,7 +193,12 @@ export class SegmentDirectory {
     await syncDirectory(this.path);
     this.#manifest = withAdded(part, segments, point, records);
     this.#segments = null;
-    await this.#put(manifestFile, `${JSON.stringify(this.#manifest, null, 2)}\n`);
+    const named = new Set(segments.map(({ file }) => file));
+    await this.#put(manifestFile, `${JSON.stringify(this.#manifest, null, 2)}\n`, () => {
+      const replaced = this.#replaced.splice(0);
+      for (const file of replaced) if (!named.has(file)) rmSync(join(this.path, file));
+      this.#removed.push(...replaced);
+    });
     this.#written = [];
     await syncDirectory(this.path);
   }
@@ -208,8 +215,8 @@ export class SegmentDirectory {
     return { ...this.#manifest, earlier, segments: [], points: [] };
   }
 
-  /** A file that is there whole or not at all. */
-  async #put(file: string, content: string | Buffer): Promise<void> {
+  /** A file that is there whole or not at all. `onWritten`: on the disk, and not there yet. */
+  async #put(file: string, content: string | Buffer, onWritten = (): void => {}): Promise<void> {
     const temporary = `${file}${partial}`;
     this.#written.push(temporary);
     const path = join(this.path, temporary);
@@ -222,6 +229,7 @@ export class SegmentDirectory {
         await handle.close();
       }
     });
+    onWritten();
     await rename(path, join(this.path, file));
   }
 

@@ -135,6 +135,19 @@ t.test('what a killed tool had left stays while nothing takes its place', async 
   writeFileSync(join(to, 'manifest.json'), manifest);
   writeFileSync(join(to, 'manifest.json.part'), manifest.subarray(0, 100));
   const files = readdirSync(to);
+  const failing = SegmentDirectory.extend(to, async (target) => {
+    const reader = LogReader.openReader({ directory: data });
+    const name = { group: 'accounts', partition: 0 };
+    const start = target.endOf(name)!;
+    const all = [...reader.read(name.group, name.partition, { afterBatch: start.batch })];
+    await reader.close();
+    for (const batches of [all, all.slice(0, -1)]) await target.write(name, start, batches, quiet);
+    throw new Error('the disk is full');
+  });
+  await t.rejects(failing, { message: 'the disk is full' });
+  const segments = files.filter((file) => !file.endsWith('.part'));
+  t.strictSame(readdirSync(to), segments, 'nor does what fails take its place');
+  writeFileSync(join(to, 'manifest.json.part'), manifest.subarray(0, 100));
 
   const one = ['--group', 'accounts', '--partition', '1', '--before', '2999-01-01'];
   const first = await tool('archive', '--data', data, '--to', to, ...one);
