@@ -1,0 +1,52 @@
+// What trim keeps of a log whose end has no records: batches that only open an epoch, or nothing but where it begins.
+import t from 'tap';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import { checkpointAll, next, toolJson, tool, write } from './tool-logs.ts';
+
+t.test('the last record stays when it is needed, though the batches behind it have none', async (t) => {
+  const [data, archive] = [next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 2, { atMs });
+  await write(data, 0, { epoch: 2, atMs: atMs + 60_000 });
+  await write(data, 0, { epoch: 3, atMs: atMs + 60_000 });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  const trim = ['trim', '--data', data, '--archive', archive, '--group', 'accounts'] as const;
+  // Batch 3 has records 4 to 6.
+  t.match(await toolJson(...trim, '--keep-sequence', '6'), {
+    status: 0,
+    report: { partitions: [{ last: 2, why: /sequence 6/ }, { last: 2 }] },
+  });
+  t.match(await toolJson(...trim, '--keep-sequence', '7'), {
+    status: 0,
+    report: { partitions: [{ last: 4, why: 'the last batch' }, { last: 4 }] },
+  });
+  t.equal((await toolJson(...trim, '--keep-sequence', '6', '--yes')).status, 0);
+  t.match(
+    await toolJson(...trim, '--keep-sequence', '3'),
+    {
+      status: 0,
+      report: {
+        partitions: [
+          { from: 2, last: 2, why: /sequence 3/ },
+          { from: 2, last: 2 },
+        ],
+      },
+    },
+    'nor does what is gone already keep it from being asked',
+  );
+});
+
+t.test('of a log that only says where it begins there is nothing to remove', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 2, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await tool('archive', '--data', data, '--to', archive);
+  const log = WriteAheadLog.open({ directory: data, now: Date.now, onFailure: () => {} });
+  await log.startAt('accounts', 2, { batch: 9, sequence: 9, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) });
+  await log.close();
+  const asked = ['--data', data, '--archive', archive, '--group', 'accounts', '--partition', '2', '--yes'];
+  t.match(await toolJson('trim', ...asked), {
+    status: 0,
+    report: { partitions: [{ from: 9, last: 9, left: 0 }] },
+  });
+});
