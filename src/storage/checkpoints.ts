@@ -59,7 +59,7 @@ export class Checkpoints {
     this.#exited = new Promise((resolve) => {
       this.#worker.on('exit', () => {
         this.#hasEnded = true;
-        this.#fail(new Error('the checkpoint thread has ended'));
+        this.#fail(hasEnded());
         resolve();
       });
     });
@@ -97,9 +97,10 @@ export class Checkpoints {
     });
   }
 
-  /** Resolves when the views have reached `upTo`; rejects when the log up to there is damaged. `toServe`: not after what is
-   *  only kept up. */
+  /** Resolves when the views have reached `upTo`; rejects when the log up to there is damaged, or the thread has ended. `toServe`: not
+   *  after what is only kept up. */
   advance(group: GroupName, partition: number, upTo: number, toServe: boolean): Promise<void> {
+    if (this.#hasEnded) return Promise.reject(hasEnded());
     return new Promise((resolve, reject) => {
       const key = `${group}/${partition}`;
       const waiting = this.#waiting.get(key) ?? [];
@@ -161,4 +162,8 @@ export class Checkpoints {
     if (left.length === 0) this.#waiting.delete(key);
     else this.#waiting.set(key, left);
   }
+}
+
+function hasEnded(): Error {
+  return new Error('the checkpoint thread has ended');
 }

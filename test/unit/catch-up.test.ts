@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { catchUp, type Lag } from '../../src/storage/catch-up.ts';
+import { Checkpoints } from '../../src/storage/checkpoints.ts';
 import { threadsFor } from '../../src/storage/view-threads.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import { LogCorruption } from '../../wal/batch.ts';
@@ -78,6 +79,20 @@ t.test('views made by several threads are those that were kept while the log was
   await kept.close();
 });
 
+t.test('what is asked for while a partition is applied is applied once, and all of it', async (t) => {
+  const kept = openStorage(copy('kept once'));
+  const directory = withoutViews('asked for again');
+  const storage = openStorage(directory);
+  const checkpoints = new Checkpoints(directory, POLICIES, (error) => void t.fail(error.message));
+  // The first goes on until a commit; the least is asked for last.
+  const asked = [1, RECORDS[0]!, 2].map((upTo) => checkpoints.advance('accounts', 0, upTo, true));
+  await Promise.all(asked);
+  await checkpoints.close();
+  t.strictSame(viewsIn(storage)[0], viewsIn(kept)[0]);
+  await storage.close();
+  await kept.close();
+});
+
 t.test('views that lack the end of their log are continued', async (t) => {
   const directory = copy('behind');
   const ahead = openStorage(directory);
@@ -132,4 +147,14 @@ t.test('a thread is begun where it is worth it and nowhere else', async (t) => {
 t.test('a thread that cannot work ends it', async (t) => {
   const lags: Lag[] = [0, 1].map((partition) => ({ group: 'accounts', partition, upTo: 1, records: 1 }));
   await t.rejects(catchUpAll(join(root, 'nothing'), lags), /holds no log/);
+});
+
+t.test('nor does anybody wait for one that has ended', async (t) => {
+  const told: string[] = [];
+  const ended = new Checkpoints(join(root, 'nothing'), POLICIES, ({ message }) => void told.push(message));
+  await t.rejects(ended.advance('accounts', 0, 1, true), /holds no log/);
+  await ended.close();
+  t.match(told[0], /holds no log/);
+  await t.rejects(ended.advance('accounts', 0, 1, true), /has ended/);
+  await ended.release('accounts', 0);
 });
