@@ -6,6 +6,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -199,11 +200,15 @@ async function isKilled(each: Case, own: string, { call, path, nth }: Step): Pro
   begin(each, own);
   const given = ['-f', '-qq', '-o', '/dev/null', '-P', own + path, '-e', `trace=${call}`];
   const kill = ['-e', `inject=${call}:signal=KILL:when=${nth}`, process.execPath, CLI];
-  const child = spawn(tracer, [...given, ...kill, ...each.args(own)], { env, stdio: 'ignore' });
-  const [status, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-    child.once('exit', (code, by) => resolve([code, by]));
+  const child = spawn(tracer, [...given, ...kill, ...each.args(own)], {
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
   });
-  if (signal === null) t.equal(status, 0, `${each.name}, ${call} ${nth} of ${path}`);
+  const words = text(child.stderr);
+  const [status, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+    child.once('close', (code, by) => resolve([code, by]));
+  });
+  if (signal === null) t.equal(status, 0, `${each.name}, ${call} ${nth} of ${path}: ${await words}`);
   return signal !== null;
 }
 
