@@ -3,11 +3,13 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { Memory } from '../../actors/accounts/memory.ts';
+import { decodeTransaction, encodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
+import { collectGarbage } from '../garbage.ts';
 import { seedOf } from '../seed.ts';
-import { merchant } from './domain/scenario.ts';
+import { charge, merchant } from './domain/scenario.ts';
 
 const SEED = seedOf(t);
 
@@ -79,5 +81,27 @@ t.test('an account is written again when it has changed, and not at every checkp
     t.same(written(), ['account']);
     memory.evict(sequence);
     t.same(written(), []);
+  }
+});
+
+t.test('what the views have reached nothing here holds on to, also of what was read from them', async (t) => {
+  const row = encodeTransaction(merchant().create(charge()));
+  const { id } = decodeTransaction(row);
+  for (const writesRows of [true, false]) {
+    const memory = new Memory({ ...NOTHING, get: () => row }, { sequence: 0, writesRows });
+    const change = (sequence: number): WeakRef<Transaction> => {
+      const transaction = memory.transaction(id)!;
+      memory.beginRecord(sequence);
+      memory.touchTransaction(transaction);
+      transaction.sequence = sequence;
+      return new WeakRef(transaction);
+    };
+    const changed = change(1);
+    await collectGarbage();
+    t.not(changed.deref(), undefined, 'until then');
+    memory.evict(1);
+    await collectGarbage();
+    t.equal(changed.deref(), undefined, `writesRows: ${writesRows}`);
+    t.equal(memory.sequence, 1, 'the memory is not gone itself');
   }
 });
