@@ -21,6 +21,7 @@ import { logStream } from '../src/nats/subjects.ts';
 import { formatReached } from '../src/nats/write-format.ts';
 import { emptyTip } from '../wal/batch.ts';
 import {
+  type ArchiveFault,
   archiveBeforeOf,
   archiveExamples,
   archiveOptions,
@@ -98,7 +99,7 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
   const [failure] = failures;
   // What begins here could be added to the archive of another cluster.
   if (failure !== undefined && !isOfCluster) throw failure.error;
-  const faults = failures.map(({ error, ...name }) => ({ ...name, problem: natsProblem(error) }));
+  const faults = faultsOf(failures);
   // Asked last: a format is raised before any record of it is written.
   const isAsked = segments.length > 0 && !failures.some(({ error }) => error instanceof NatsError);
   const records = isAsked ? await formatReached(link) : null;
@@ -112,6 +113,10 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
 
 interface Failure extends PartitionName {
   readonly error: unknown;
+}
+
+function faultsOf(failures: readonly Failure[]): ArchiveFault[] {
+  return failures.map(({ error, ...name }) => ({ ...name, problem: natsProblem(error) }));
 }
 
 /** What the archive has alone: a stream that is gone takes nothing with it in silence. */
@@ -163,7 +168,8 @@ function trimTool(connect: () => Promise<NatsLink>): Tool {
 Without --yes it says what it would remove. Removes whole segments of the archive (whose files are checked against their
 hashes, and their chain against the stream's), of which the archive has all that is before too; which end well before the
 newest snapshot, which is read through; and which webhooks have read past. The cluster goes on meanwhile. A node whose log
-ends before what is left begins anew with the snapshot.
+ends before what is left begins anew with the snapshot. A stream of which nothing can be removed keeps nothing from the
+others: it is named, with status 1.
 
   trim --archive /mnt/archive/daftari
   trim --archive /mnt/archive/daftari --yes`,
@@ -193,27 +199,46 @@ async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
   const names = chosen(await partitionsThere(link), input.values);
   input.progress.start('trim', names.length);
   const trims: Trim[] = [];
+  const failures: Failure[] = [];
   for (const name of names) {
-    const place = { link, ...name };
-    const first = await firstBatchOf(place);
-    const { end, why } = await trimmable(place, source);
-    const last = Math.max(first - 1, end?.batch ?? -1);
-    if (end !== null && last >= first) {
-      const sequence = await proveArchived(place, source, first, end);
-      if (yes) await removeUpTo(place, sequence, end);
+    try {
+      trims.push(await trimStream({ link, ...name }, source, yes));
+    } catch (error) {
+      failures.push({ ...name, error });
+      // Nor would it answer for the others.
+      if (error instanceof NatsError) break;
     }
-    trims.push({ ...name, first, last, why });
     input.progress.add(1, 0);
   }
+  const [failure] = failures;
+  // Of another cluster's archive that is all there is to say.
+  if (failure !== undefined && trims.length === 0) throw failure.error;
   const rows = trims.map(({ group, partition, first, last, why }) => {
     return [nameOf({ group, partition }), `${last - first + 1} batches`, `kept: ${why}`];
   });
   const count = trims.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+  const faults = faultsOf(failures);
   return {
-    sound: true,
-    report: { removed: yes, partitions: trims },
-    lines: [...table(rows), trimmedText(count, yes)],
+    sound: faults.length === 0,
+    report: { removed: yes, partitions: trims, faults },
+    lines: [
+      ...table(rows),
+      ...faults.map((fault) => `${nameOf(fault)}: ${fault.problem}`),
+      trimmedText(count, yes),
+    ],
   };
+}
+
+async function trimStream(place: StreamPartition, source: SegmentDirectory, yes: boolean): Promise<Trim> {
+  const { group, partition } = place;
+  const first = await firstBatchOf(place);
+  const { end, why } = await trimmable(place, source);
+  const last = Math.max(first - 1, end?.batch ?? -1);
+  if (end !== null && last >= first) {
+    const sequence = await proveArchived(place, source, first, end);
+    if (yes) await removeUpTo(place, sequence, end);
+  }
+  return { group, partition, first, last, why };
 }
 
 /** The end of the last segment that is needed nowhere else, null when there is none; and why the rest is kept. */

@@ -1,6 +1,6 @@
 // What trimming leaves in a stream, to the batch: what an empty machine looks at before its snapshot, what webhooks have still to
 // read, and all that the archive does not prove to have.
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
@@ -94,8 +94,7 @@ const SNAPSHOT = BEFORE + LIMITS.streamWarmUpMessages;
 const sequenceAt = (batch: number): number => 2 * (batch - 1);
 
 /** Three segments, one of which ends where a snapshot lets go of what is before, and one a batch later. */
-async function written(partition: number): Promise<string> {
-  const archive = join(archives, String(partition));
+async function written(partition: number, archive = join(archives, String(partition))): Promise<string> {
   const log = await opened('accounts', partition);
   for (const end of [BEFORE, BEFORE + 1, SNAPSHOT]) {
     await writeTo(log, end);
@@ -307,6 +306,24 @@ t.test('nothing is removed that the archive does not prove to have', async (t) =
 
   writeFileSync(file, bytes);
   t.hasStrict(await trim(archive, 3), { first: 1, last: BEFORE }, 'whole again, it goes');
+});
+
+t.test('a stream of which the archive is damaged keeps nothing from the others', async (t) => {
+  const [DAMAGED, WHOLE] = [23, 24];
+  const archive = await written(DAMAGED);
+  await written(WHOLE, archive);
+  for (const partition of [DAMAGED, WHOLE]) await webhooksHaveRead(partition, sequenceAt(SNAPSHOT));
+  const manifest = JSON.parse(readFileSync(join(archive, 'manifest.json'), 'utf8')) as Manifest;
+  const { file } = manifest.segments.find(({ partition }) => partition === DAMAGED)!;
+  appendFileSync(join(archive, file), 'x');
+  const tools = streamTools(() => link(servers.url, 'operator'));
+  const args = ['--archive', archive, '--yes', '--group', 'accounts'];
+  const { status, out } = await runTool(tools, 'trim', ...args);
+  t.equal(status, 1, out);
+  t.match(out, /^accounts.23: .* has changed/m);
+  t.match(out, new RegExp(`^accounts.24 +${BEFORE} batches`, 'm'));
+  t.match(out, `Removed ${BEFORE} batches.`);
+  t.strictSame([await firstOf(DAMAGED), await firstOf(WHOLE)], [1, BEFORE + 1]);
 });
 
 t.test('a snapshot of another log proves nothing', async (t) => {
