@@ -76,26 +76,19 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
     (await Promise.all(lengths)).reduce((sum, length) => sum + length, 0),
   );
   const segments: Segment[] = [];
-  const failures: Failure[] = [];
   let isOfCluster = target.partitions().length === 0;
-  for (const name of names) {
+  const failures = await failuresOf(names, async (name) => {
     const place = { link, ...name };
     const start = target.endOf(name) ?? emptyTip;
     const batches = olderThan(batchesFollowing(place, start, target), beforeMs);
-    try {
-      const segment = await target.attempt(async () => {
-        const written = await target.write(name, start, batches, input.progress);
-        if (written !== null) await assertStands(place, tipFrom(written.end));
-        return written;
-      });
-      if (segment !== null) segments.push(segment);
-      isOfCluster ||= start.batch > 0;
-    } catch (error) {
-      failures.push({ ...name, error });
-      // Nor would it answer for the others.
-      if (error instanceof NatsError) break;
-    }
-  }
+    const segment = await target.attempt(async () => {
+      const written = await target.write(name, start, batches, input.progress);
+      if (written !== null) await assertStands(place, tipFrom(written.end));
+      return written;
+    });
+    if (segment !== null) segments.push(segment);
+    isOfCluster ||= start.batch > 0;
+  });
   const [failure] = failures;
   // What begins here could be added to the archive of another cluster.
   if (failure !== undefined && !isOfCluster) throw failure.error;
@@ -113,6 +106,24 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
 
 interface Failure extends PartitionName {
   readonly error: unknown;
+}
+
+/** One of which `work` fails keeps nothing from the others. */
+async function failuresOf(
+  names: readonly PartitionPlace[],
+  work: (name: PartitionPlace) => Promise<void>,
+): Promise<Failure[]> {
+  const failures: Failure[] = [];
+  for (const name of names) {
+    try {
+      await work(name);
+    } catch (error) {
+      failures.push({ ...name, error });
+      // Nor would NATS answer for the others.
+      if (error instanceof NatsError) break;
+    }
+  }
+  return failures;
 }
 
 function faultsOf(failures: readonly Failure[]): ArchiveFault[] {
@@ -199,17 +210,13 @@ async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
   const names = chosen(await partitionsThere(link), input.values);
   input.progress.start('trim', names.length);
   const trims: Trim[] = [];
-  const failures: Failure[] = [];
-  for (const name of names) {
+  const failures = await failuresOf(names, async (name) => {
     try {
       trims.push(await trimStream({ link, ...name }, source, yes));
-    } catch (error) {
-      failures.push({ ...name, error });
-      // Nor would it answer for the others.
-      if (error instanceof NatsError) break;
+    } finally {
+      input.progress.add(1, 0);
     }
-    input.progress.add(1, 0);
-  }
+  });
   const [failure] = failures;
   // Of another cluster's archive that is all there is to say.
   if (failure !== undefined && trims.length === 0) throw failure.error;

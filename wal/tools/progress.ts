@@ -10,7 +10,8 @@ export interface ProgressOptions {
 }
 
 const terminalIntervalMs = 200;
-const lineIntervalMs = 5_000;
+/** Of lines that are not written over. */
+export const lineIntervalMs = 5_000;
 
 export class Progress {
   readonly #options: ProgressOptions;

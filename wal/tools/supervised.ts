@@ -6,6 +6,7 @@ import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../thrown.ts';
 import type { ReadUpTo, Unreadable } from '../unreadable.ts';
+import { lineIntervalMs } from './progress.ts';
 import { dataDirectoryOf } from './tool.ts';
 
 /** Exit status of a tool's process, to be told in its place: LMDB says of the log that it cannot be searched. */
@@ -41,9 +42,6 @@ export interface Supervision {
     onReading: (upTo: ReadUpTo) => void,
   ): Promise<{ readonly unreadable: Unreadable; readonly log: string | null }>;
 }
-
-/** That it is still being looked for is said so often. */
-const SAID_AGAIN_MS = 5_000;
 
 /** Its width has changed; whom Ctrl-Z has stopped goes on. */
 const FROM_TERMINAL: readonly NodeJS.Signals[] = ['SIGWINCH', 'SIGCONT'];
@@ -105,7 +103,7 @@ function sayingNowAndThen(tool: string): (upTo: ReadUpTo) => void {
   let saidAt = performance.now();
   return ({ group, partition, batch, nth, of }) => {
     const now = performance.now();
-    if (now - saidAt < SAID_AGAIN_MS) return;
+    if (now - saidAt < lineIntervalMs) return;
     saidAt = now;
     say(`${tool}: reading ${group}/${partition} (${nth} of ${of} partitions), batch ${batch}`);
   };
