@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
@@ -102,16 +102,22 @@ ${example}
 /** A server that gets requests whole and closes the connection in place of an answer. */
 async function startSilent(t: Test): Promise<{ readonly at: string; readonly got: string[] }> {
   const got: string[] = [];
-  const server: Server = createServer((request: IncomingMessage) => {
+  const at = await startServer(t, (request) => {
     request.resume().on('end', () => {
       if (request.url !== '/') got.push(`${request.method} ${request.url}`);
       request.socket.destroy();
     });
   });
+  return { at, got };
+}
+
+/** Resolves with its address and port. */
+async function startServer(t: Test, answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close());
-  return { at: `127.0.0.1:${(server.address() as AddressInfo).port}`, got };
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 function create({ url, agent }: Proxy, key: string, body: string) {
@@ -162,17 +168,13 @@ t.test(
   'one address leaves others their place: beyond its own it gets 503, and nothing is passed on',
   async (t) => {
     const held: ServerResponse[] = [];
-    const server = createServer((request, response) => {
+    const at = await startServer(t, (request, response) => {
       if (request.url === '/held') held.push(response);
       else response.end('{}');
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    t.teardown(() => server.close());
-    const { port } = server.address() as AddressInfo;
     const nginx = await startNginx(
       t,
-      [`127.0.0.1:${port}`],
+      [at],
       [
         ['limit_conn daftari_at_once 1024;', 'limit_conn daftari_at_once 2;'],
         ['rate=500r/s', 'rate=1r/m'],
@@ -204,17 +206,13 @@ t.test(
 
 t.test('what anybody may call, providers or not, has a bound of its own for each address', async (t) => {
   const got: string[] = [];
-  const server = createServer((request, response) => {
+  const at = await startServer(t, (request, response) => {
     got.push(request.url ?? '');
     response.end('{}');
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  const { port } = server.address() as AddressInfo;
   const nginx = await startNginx(
     t,
-    [`127.0.0.1:${port}`],
+    [at],
     [
       ['rate=2000r/s', 'rate=1r/m'],
       ['burst=4000', 'burst=3'],

@@ -36,6 +36,18 @@ export async function leaderOf({ manager }: NatsLink, partition: number): Promis
   return (await manager.streams.info(logStream('accounts', partition))).cluster?.leader;
 }
 
+export async function untilThirdLeadsNone(
+  nats: NatsLink,
+  of: readonly Pick<Copy, 'partition'>[],
+): Promise<void> {
+  await waitFor('the third leads none', 60_000, async () => {
+    const leaders = await Promise.all(of.map(({ partition }) => leaderOf(nats, partition)));
+    const led = of.filter((_, index) => leaders[index] === 'n3');
+    for (const { partition } of led) await leadElsewhere(nats, logStream('accounts', partition));
+    return led.length === 0;
+  });
+}
+
 /** Of these partitions the third server has that, and leads none of them. */
 export async function putCopies(t: Test, three: Three, copies: readonly Copy[]): Promise<void> {
   const { servers, directory, nats } = three;
@@ -48,12 +60,7 @@ export async function putCopies(t: Test, three: Three, copies: readonly Copy[]):
   }
   await writer.close();
   await alone.stop();
-  await waitFor('the third leads none', 60_000, async () => {
-    const leaders = await Promise.all(copies.map(({ partition }) => leaderOf(nats, partition)));
-    const led = copies.filter((_, index) => leaders[index] === 'n3');
-    for (const { partition } of led) await leadElsewhere(nats, logStream('accounts', partition));
-    return led.length === 0;
-  });
+  await untilThirdLeadsNone(nats, copies);
   await servers.kill(2, 'SIGKILL');
   for (const { partition } of copies) {
     const store = join('jetstream', '$G', 'streams', logStream('accounts', partition), 'msgs');

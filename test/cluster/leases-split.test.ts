@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { LeaseTable } from '../../src/nats/leases/lease-table.ts';
-import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { ensureLeaseBucket, leadElsewhere } from '../../src/nats/streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { startNats, type Nats } from './adapters.ts';
 import { streamsOn, type StreamOn } from './streams-on.ts';
@@ -21,7 +21,7 @@ t.test('a bucket that its servers number differently is removed and made anew by
   const { servers, nats } = split;
   // While the leader is the one that counts less, whoever reads elsewhere looks for another reader, and comes to read at the leader.
   const behind = await leaderOf(servers);
-  await nats.connection.request(`$JS.API.STREAM.LEADER.STEPDOWN.${LEASE_STREAM}`);
+  await leadElsewhere(nats, LEASE_STREAM);
   await waitFor('another leads', 60_000, async () => ![behind, undefined].includes(await leaderOf(servers)));
   await assertMended(t, split);
 });

@@ -5,11 +5,11 @@ import t from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { batchAt } from '../../src/nats/log/stream-places.ts';
-import { ensureLogStream, leadElsewhere } from '../../src/nats/streams.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { OPEN_ACCOUNT, openStorage, send, serve } from '../unit/storage-driven.ts';
 import type { Batch } from '../../wal/types.ts';
-import { leaderOf, publish, putCopies, type Copy } from './copy-of-one.ts';
+import { leaderOf, publish, putCopies, untilThirdLeadsNone, type Copy } from './copy-of-one.ts';
 import { startHostServers } from './host-driven.ts';
 import { needs } from '../needs.ts';
 
@@ -54,11 +54,7 @@ for (const { partition, batches } of copies) {
     const stream = logStream('accounts', partition);
     const { lines, host, storage, stop } = startHost();
     t.teardown(stop);
-    await waitFor('one leads that has less', 60_000, async () => {
-      if ((await leaderOf(nats, partition)) !== 'n3') return true;
-      await leadElsewhere(nats, stream);
-      return false;
-    });
+    await untilThirdLeadsNone(nats, [{ partition }]);
     const led = await leaderOf(nats, partition);
     await t.rejects(host.acquire('accounts', partition, 2), {
       name: 'LogDiverged',

@@ -86,12 +86,18 @@ await putCopies(
   FORKS.map(({ partition, wrong }) => ({ partition, batches: wrong })),
 );
 
-/** With one more reader after the other, until one has been at that server. */
+/** With one more reader after the other. Resolves with whether one has been at that server. */
+async function untilThere(wasThere: () => Promise<boolean>): Promise<boolean> {
+  for (let count = 0; count < READERS_MAX; count++) if (await wasThere()) return true;
+  return false;
+}
+
 async function untilFound(what: RegExp, begin: () => Promise<void>): Promise<void> {
   problems.length = 0;
-  for (let count = 0; count < READERS_MAX && !problems.some((each) => what.test(each)); count++) {
+  await untilThere(async () => {
     await begin();
-  }
+    return problems.some((each) => what.test(each));
+  });
 }
 
 for (const { partition, log } of FORKS) {
@@ -139,17 +145,17 @@ for (const { partition, log } of FORKS) {
     /(has another batch \d on its leader than where it was read: try again|does not continue batch 4)/;
 
   t.test(`whoever reads all ${log.length} batches once has what all others have, or is told`, async (t) => {
-    let isTold = false;
-    for (let count = 0; count < READERS_MAX && !isTold; count++) {
+    const isTold = await untilThere(async () => {
       const read: Batch[] = [];
       try {
         for await (const batch of batchesAfter(place, emptyTip)) read.push(batch);
         t.strictSame(read, log);
+        return false;
       } catch (error) {
         t.match(error, { message: wrong });
-        isTold = true;
+        return true;
       }
-    }
+    });
     t.ok(isTold);
   });
 
@@ -158,8 +164,7 @@ for (const { partition, log } of FORKS) {
     // The second is not read to its end.
     for (const last of [log.at(-1)!, log[3]!]) {
       const asked = ['--group', 'accounts', '--partition', `${partition}`, '--before', `${last.timeMs + 1}`];
-      let isTold = false;
-      for (let count = 0; count < READERS_MAX && !isTold; count++) {
+      const isTold = await untilThere(async () => {
         const to = temporaryDirectory(t);
         const { status, out } = await runTool(streamTools(operator), 'archive', '--to', to, ...asked);
         if (status === 0) {
@@ -168,11 +173,9 @@ for (const { partition, log } of FORKS) {
             log.some(({ hash }) => end?.hash.equals(hash)),
             'it ends with a batch of the log',
           );
-        } else {
-          t.match(out, wrong);
-          isTold = true;
-        }
-      }
+        } else t.match(out, wrong);
+        return status !== 0;
+      });
       t.ok(isTold);
     }
   });
