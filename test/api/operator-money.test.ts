@@ -1,5 +1,5 @@
-// What operators decide, as a merchant feels it: dashboard deposits, approvals, keys, switches; and the demo account and
-// metrics of the whole running service.
+// What operators decide, as a merchant feels it: dashboard deposits, approvals, keys, switches; and the demo account of the whole
+// running service.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -235,106 +235,6 @@ t.test('a webhook URL may use the ports of WEBHOOK_PORTS, and no others', async 
     status: 400,
     body: { error: { code: 'validation_failed', param: 'webhook_url', message: /port 8444/ } },
   });
-});
-
-t.test('the README has every metric, with its type, its labels and its meaning, and no other', async (t) => {
-  const readme = readFileSync(join(import.meta.dirname, '../../src/observability/README.md'), 'utf8');
-  const rows = [...readme.matchAll(/^\| `(daftari_\w+)` *\| (\w+) *\| (.*?) *\| (.*?) *\|$/gm)];
-  const told = rows.map(([, name, type, , help]) => `${name} ${type}: ${help}`);
-  const { text } = await service.operator('GET', '/metrics');
-  const metrics = [...text.matchAll(/^# HELP (daftari_\w+) (.*)\n# TYPE \1 (\w+)$/gm)];
-  const registered = metrics.map(([, name, help, type]) => `${name} ${type}: ${help}`);
-  t.ok(registered.length > 0);
-  t.strictSame(told, registered);
-
-  const labels = new Map(rows.map(([, name = '', , names = '']) => [name, names.match(/\w+/g) ?? []]));
-  for (const [, sample = '', values = ''] of text.matchAll(/^(daftari_\w+)\{(.*)\} /gm)) {
-    const names = labels.get(sample) ?? labels.get(sample.replace(/_(?:bucket|sum|count)$/, ''));
-    const shown = Array.from(values.matchAll(/(\w+)="/g), ([, name]) => name).filter((name) => name !== 'le');
-    t.strictSame(shown, names, sample);
-  }
-  const counters = registered.filter((each) => / counter: /.test(each));
-  t.ok(counters.every((each) => /_total counter: /.test(each)));
-});
-
-t.test('the README has every route of operators, with what it takes, and no other', async (t) => {
-  const readme = readFileSync(join(import.meta.dirname, '../../src/operator/README.md'), 'utf8');
-  const told = Array.from(
-    readme.matchAll(/^\| (`(?:GET|POST|PATCH|DELETE) .*?) *\| (.*?) *\| .*\|$/gm),
-    ([, calls = '', takes = '']) => routesTold(calls, takes),
-  ).flat();
-  const document = (await service.operator('GET', '/openapi.json')).body as unknown as OperatorDocument;
-  const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {
-      const name = requestBody?.content['application/json'].schema.$ref.split('/').at(-1) ?? '';
-      const { properties = {}, required = [] } = document.components.schemas[name] ?? {};
-      const fields = Object.keys(properties).map((field) => (required.includes(field) ? field : `${field}?`));
-      const query = parameters.filter(({ in: place }) => place === 'query').map((each) => `${each.name}=`);
-      const short = path.replace('/operator/v1', '').replace(/\{\w+\}/g, ':id');
-      return [method.toUpperCase(), short, ...[...fields, ...query].sort()].join(' ');
-    }),
-  );
-  t.strictSame([...told, 'GET /openapi.json'].sort(), routes.sort());
-});
-
-interface OperatorDocument {
-  readonly paths: Record<string, Record<string, OperatorCall>>;
-  readonly components: { readonly schemas: Record<string, { properties?: object; required?: string[] }> };
-}
-
-interface OperatorCall {
-  readonly parameters?: readonly { readonly in: string; readonly name: string }[];
-  readonly requestBody?: {
-    readonly content: { readonly 'application/json': { readonly schema: { readonly $ref: string } } };
-  };
-}
-
-/** "`GET /a/:id`, `/b`" is a GET of /a/:id and one of /a/b; what stands in brackets says more of a field. */
-function routesTold(calls: string, takes: string): string[] {
-  const [first = '', ...others] = Array.from(calls.matchAll(/`(.*?)`/g), ([, call = '']) => call);
-  const [method = '', path = ''] = first.replace('…', '/accounts/:id').split(' ');
-  const [names = ''] = takes.replaceAll(/\(.*?\)/g, '').match(/`.*`/) ?? [];
-  const query = names.match(/[a-z_]+=/g) ?? [];
-  const fields = query.length > 0 ? [] : (names.match(/[a-z_]+\??/g) ?? []);
-  const rest = others.map((other) => {
-    if (other.includes(' ')) return other;
-    const before = other === '/:id' ? path : path.slice(0, path.lastIndexOf('/'));
-    return [method, `${before}${other}`, ...fields.sort()].join(' ');
-  });
-  return [[method, path, ...[...fields, ...query].sort()].join(' '), ...rest];
-}
-
-t.test('the alerts are of metrics, labels and values that there are', async (t) => {
-  const alerts = readFileSync(join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml'), 'utf8');
-  const { text } = await service.operator('GET', '/metrics');
-  const ofNodes = ['daftari_partitions_unproven', 'daftari_nodes_with_other_terms']
-    .map((name) => `# TYPE ${name} gauge`)
-    .join('\n');
-  const named = [...alerts.matchAll(/\b(daftari_\w+?)(_bucket|_count|_sum)?\b(?:\{(.*?)\})?/g)];
-  t.ok(named.length > 10);
-  for (const [, name = '', part, matchers = ''] of named) {
-    const type = part === undefined ? '(?:gauge|counter)' : 'histogram';
-    t.match(`${text}\n${ofNodes}`, new RegExp(`^# TYPE ${name} ${type}$`, 'm'), name);
-    for (const [, label = '', values = ''] of matchers.matchAll(/(\w+)=~?"([^"]*)"/g)) {
-      // A status is there once it was answered.
-      const expected = label === 'status' ? ['\\d+'] : values.split('|');
-      for (const value of expected) {
-        t.match(text, new RegExp(`^${name}\\w*\\{.*\\b${label}="${value}"`, 'm'), `${label}="${value}"`);
-      }
-    }
-  }
-});
-
-t.test('the runbook says of each notice that calls for a person what is to be done', async (t) => {
-  const deploy = join(import.meta.dirname, '../../deploy');
-  const [, notices = ''] =
-    /daftari_rail_notices_total\{what=~"(.*?)"/.exec(
-      readFileSync(join(deploy, 'prometheus/alerts.yaml'), 'utf8'),
-    ) ?? [];
-  const [, table = ''] =
-    /^\| notice .*\n((?:\|.*\n)*)/m.exec(readFileSync(join(deploy, 'README.md'), 'utf8')) ?? [];
-  const told = Array.from(table.matchAll(/^\| `(\w+)`/gm), ([, name = '']) => name);
-  t.strictSame([...new Set(told)].sort(), notices.split('|').sort());
 });
 
 t.test('the printed command creates a charge when pasted', async (t) => {

@@ -1,12 +1,14 @@
-// The alerts of deploy/prometheus over time, as Prometheus itself has it: what fires, and above all what does not. That their metrics
-// exist is proven by test/api/operator-money.test.ts.
+// The alerts of deploy/prometheus over time, as Prometheus itself has it: what fires, and above all what does not; and that it can
+// compute what the dashboard of deploy/grafana shows. That their metrics exist is proven by test/api/operator-documents.test.ts.
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
-const ALERTS = join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml');
+const DEPLOY = join(import.meta.dirname, '../../deploy');
+const ALERTS = join(DEPLOY, 'prometheus/alerts.yaml');
+const DASHBOARD = join(DEPLOY, 'grafana/dashboard.json');
 
 const skip =
   spawnSync('promtool', ['--version']).status === 0
@@ -174,7 +176,28 @@ for (const told of [
   });
 }
 
+/** What promtool finds wrong with a file of rules; empty: nothing. */
+function noRules(file: string): string {
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', file], { encoding: 'utf8' });
+  return status === 0 ? '' : `${stdout}${stderr}`;
+}
+
 t.test('the rules are rules', { skip }, async (t) => {
-  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', ALERTS], { encoding: 'utf8' });
-  t.equal(status, 0, `${stdout}${stderr}`);
+  t.equal(noRules(ALERTS), '');
+});
+
+t.test('Prometheus can compute what the dashboard shows', { skip }, async (t) => {
+  const { panels } = JSON.parse(readFileSync(DASHBOARD, 'utf8')) as {
+    panels: { targets?: { expr: string }[] }[];
+  };
+  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  t.ok(queries.length > 10);
+  // Grafana puts its variables in.
+  const rules = queries.map((query, index) => ({
+    record: `query:${index}`,
+    expr: query.replaceAll('$__rate_interval', '5m').replaceAll(/\$(?:job|instance)/g, 'daftari'),
+  }));
+  const file = join(temporaryDirectory(t), 'dashboard.yaml');
+  writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules }] }));
+  t.equal(noRules(file), '');
 });
