@@ -52,7 +52,8 @@ export async function checkReplays(
   countMax: number,
 ): Promise<Check> {
   const maker = new RequestMaker(work, `${server.host}:${server.port}`);
-  const creates = createsOf(work, driven).filter((counter) => isSure(driven, counter));
+  const sent = createsOf(work, driven);
+  const creates = sent.filter((counter) => isSure(driven, counter));
   const chosen = spread(creates, countMax);
   const wrong: string[] = [];
   await severalAtOnce(AT_ONCE, chosen, async (counter) => {
@@ -63,7 +64,10 @@ export async function checkReplays(
     what: 'creates sent again are replays',
     // A load too short for wrk to be sure of any proves nothing.
     passed: chosen.length > 0 && wrong.length === 0,
-    detail: `${chosen.length - wrong.length} of ${chosen.length} replayed, of ${creates.length} sent${first(wrong)}`,
+    detail:
+      chosen.length === 0
+        ? `none of ${sent.length} sent is certain to have been answered: measure longer (--seconds), or with fewer connections`
+        : `${chosen.length - wrong.length} of ${chosen.length} replayed, of ${creates.length} sent${first(wrong)}`,
   };
 }
 
