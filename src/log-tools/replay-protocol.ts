@@ -14,6 +14,8 @@ export interface ReplayReading {
 export interface ReplayThreadData extends ReplayReading {
   /** For what it builds; nobody else's. */
   readonly scratch: string;
+  /** While others are busy. */
+  readonly rests: boolean;
 }
 
 export type ToReplayThread =

@@ -14,7 +14,7 @@ import {
   type ToReplayThread,
 } from './replay-protocol.ts';
 
-const { directory, scratch, readsViews } = workerData as ReplayThreadData;
+const { directory, scratch, readsViews, rests } = workerData as ReplayThreadData;
 const port = parentPort!;
 let isBusy = false;
 let isEnding = false;
@@ -22,7 +22,7 @@ let isEnding = false;
 let applied = { batches: 0, bytes: 0 };
 let toldAtMs = 0;
 
-restBesideOthers();
+if (rests) restBesideOthers();
 const log = LogReader.openReader({ directory });
 const views = readsViews ? ViewStore.open({ directory, readOnly: true }) : null;
 const built = ViewStore.open({ directory: scratch, temporary: true });

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { asError } from '../../wal/thrown.ts';
+import { letsOthersGoFirst } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import { withTemporary } from '../../wal/tools/temporary.ts';
 import { LIMITS } from '../limits.ts';
@@ -37,7 +38,8 @@ export async function replayByThreads(
   };
   const open = async (directory: string): Promise<void> => {
     for (let n = 0; n < count; n++) {
-      threads.push(new ReplayThread({ ...reading, scratch: join(directory, String(n)) }, progress));
+      const data = { ...reading, scratch: join(directory, String(n)), rests: letsOthersGoFirst() };
+      threads.push(new ReplayThread(data, progress));
     }
     await Promise.all(threads.map(({ opened }) => opened));
   };

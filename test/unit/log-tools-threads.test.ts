@@ -121,7 +121,12 @@ t.test('where one fails the others end, too', async (t) => {
 
 t.test('a thread gives up what it is at when it is told to end', async (t) => {
   const worker = new Worker(new URL('../../src/log-tools/replay-thread.ts', import.meta.url), {
-    workerData: { directory, scratch: join(root, 'built'), readsViews: false } satisfies ReplayThreadData,
+    workerData: {
+      directory,
+      scratch: join(root, 'built'),
+      readsViews: false,
+      rests: false,
+    } satisfies ReplayThreadData,
   });
   const told: FromReplayThread[] = [];
   worker.on('message', (message: FromReplayThread) => void told.push(message));

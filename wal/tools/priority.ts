@@ -31,9 +31,22 @@ const AGAIN_MS = 150;
 /** The last look at the machine, what it said, and how long this process had run at this thread's last breath. Null: services do not go first
  *  yet, or the system does not say. */
 let pace: { readonly looked: Reading; readonly isBusy: boolean; readonly ranMs: number } | null = null;
+let isHurried = false;
+
+/** Whether the tool that runs from now on takes what it can get, whatever runs beside it. What has lowered itself before stays low. */
+export function hurry(isAsked: boolean): void {
+  isHurried = isAsked;
+  if (isHurried) pace = null;
+}
+
+/** Whether a thread of this process is to rest beside others. */
+export function letsOthersGoFirst(): boolean {
+  return pace !== null;
+}
 
 /** For good: a service that runs beside it is waited for. Not before all is opened: its commits wait for whoever opens. */
 export function letServicesGoFirst(): void {
+  if (isHurried) return;
   setPriority(LOWEST);
   if (leadsSession()) lowerSession();
   restBesideOthers();

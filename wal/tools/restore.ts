@@ -11,7 +11,7 @@ import { Portions } from './portions.ts';
 import { letServicesGoFirst } from './priority.ts';
 import { filesOf, holding, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
-import { directoryOf, numberOf, stringOf, timeOf, UsageError } from './tool.ts';
+import { directoryOf, numberOf, paceOption, stringOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
 
@@ -59,6 +59,7 @@ are cut off where they had read more of their accounts than is restored: what th
     },
     group: { type: 'string', value: 'name', help: 'with --until-sequence' },
     partition: { type: 'string', value: 'number', help: 'with --until-sequence' },
+    ...paceOption,
   },
 };
 

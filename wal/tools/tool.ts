@@ -5,6 +5,7 @@ import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'nod
 import { parseArgs } from 'node:util';
 import { printable } from '../printable.ts';
 import { messageOf } from '../thrown.ts';
+import { hurry } from './priority.ts';
 import { Progress } from './progress.ts';
 
 export interface ToolOption {
@@ -76,8 +77,14 @@ export function ownTerminal(notWritten: 1 | 2 = 1): Terminal {
   };
 }
 
-const dataOption: Readonly<Record<string, ToolOption>> = {
+/** Of what reads or writes for long. */
+export const paceOption: Readonly<Record<string, ToolOption>> = {
+  'full-speed': { type: 'boolean', help: 'rest for nobody: what runs beside it is slower meanwhile' },
+};
+
+const dataOptions: Readonly<Record<string, ToolOption>> = {
   data: { type: 'string', value: 'directory', help: 'data directory (default: DATA_DIR, or ./data)' },
+  ...paceOption,
 };
 
 const commonOptions: Readonly<Record<string, ToolOption>> = {
@@ -136,6 +143,7 @@ async function runTool(
   if (tool.data !== false && isFile(directory)) {
     throw new UsageError(`${directory} is a file: give the data directory with --data`);
   }
+  hurry(values['full-speed'] === true);
   try {
     const result = await tool.run({ directory, values, progress });
     progress.clear();
@@ -179,7 +187,7 @@ function parsed(
 }
 
 function optionsOf({ options, data }: Tool): Readonly<Record<string, ToolOption>> {
-  return { ...options, ...(data === false ? {} : dataOption), ...commonOptions };
+  return { ...options, ...(data === false ? {} : dataOptions), ...commonOptions };
 }
 
 function overview(command: string, tools: readonly Tool[], unknown: string | null): string {
@@ -228,7 +236,7 @@ export function requiredString(values: ToolInput['values'], name: string): strin
 /** Refuses what would be passed over without a word: an option goes with these alone, and with what every tool takes. */
 export function assertGoesWith(values: ToolInput['values'], name: string, others: readonly string[]): void {
   if (values[name] === undefined) return;
-  const taken = [name, ...others, ...Object.keys(dataOption), ...Object.keys(commonOptions)];
+  const taken = [name, ...others, ...Object.keys(dataOptions), ...Object.keys(commonOptions)];
   const strays = Object.keys(values).filter((other) => !taken.includes(other));
   if (strays.length === 0) return;
   const named = strays.map((other) => `--${other}`).join(' and ');

@@ -13,7 +13,8 @@ export interface ToolRun {
   readonly err: string;
 }
 
-/** `args`: the tool's name, then what a shell would give it. */
+/** `args`: the tool's name, then what a shell would give it. Where it can rest it does not: this process has other tools to run, and
+ *  services to start. */
 export async function runTool(tools: readonly Tool[], ...args: string[]): Promise<ToolRun> {
   let out = '';
   let err = '';
@@ -23,6 +24,8 @@ export async function runTool(tools: readonly Tool[], ...args: string[]): Promis
     errIsTty: false,
     env: {},
   };
-  const status = await runTools('wal', tools, args, terminal);
+  const tool = tools.findLast(({ name }) => name === args[0]);
+  const rests = tool !== undefined && (tool.data !== false || Object.hasOwn(tool.options, 'full-speed'));
+  const status = await runTools('wal', tools, rests ? [...args, '--full-speed'] : args, terminal);
   return { status, out, err };
 }

@@ -1,6 +1,7 @@
 // How much of the machine a log tool takes beside a service.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { areOthersBusy } from '../../../wal/tools/priority.ts';
@@ -44,6 +45,35 @@ t.test(
     t.equal(after, before);
   },
 );
+
+/** Prints the priority of a tool at work, and whether its threads are to rest. */
+const TOOL = `
+  const { letServicesGoFirst, letsOthersGoFirst } = await import(${JSON.stringify(PRIORITY)});
+  const { ownTerminal, runTools } = await import(${JSON.stringify(join(PRIORITY, '../tool.ts'))});
+  const { getPriority } = await import('node:os');
+  const tool = {
+    name: 'look',
+    summary: '',
+    help: '',
+    options: {},
+    async run() {
+      letServicesGoFirst();
+      return { sound: true, report: [getPriority(), letsOthersGoFirst()], lines: [] };
+    },
+  };
+  process.exitCode = await runTools('wal', [tool], ['look', '--json', ...process.argv.slice(1)], ownTerminal());
+`;
+
+t.test('a tool that is asked for at full speed goes behind nobody', async (t) => {
+  const run = (...args: string[]): unknown => {
+    const given = ['--input-type=module', '--eval', TOOL, '--', ...args];
+    const { stdout, stderr } = spawnSync(process.execPath, given, { encoding: 'utf8' });
+    t.equal(stderr, '');
+    return JSON.parse(stdout);
+  };
+  t.strictSame(run(), [19, true]);
+  t.strictSame(run('--full-speed'), [getPriority(), false]);
+});
 
 t.test('others are busy who use a quarter of the cores, whatever it uses itself', async (t) => {
   const before = { atMs: 1_000, busyMs: 50_000, ownMs: 700 };
