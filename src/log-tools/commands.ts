@@ -3,6 +3,7 @@
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import { groupOf, withData } from './data.ts';
 import { recordsNoted } from '../data-directory/identity.ts';
+import { AssertionFailure } from '../domain/assert.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { inspect } from './inspect.ts';
 import { replay } from './replay.ts';
@@ -49,10 +50,20 @@ const webhooksReading: Reading = {
   group: 'webhooks',
   of: 'accounts',
   readTo(line) {
-    const record = groupOf('webhooks').decode(line) as WebhookRecord;
-    return record.type === 'EventsTaken' ? record.upstreamSequence : null;
+    const record = knownOrNull(line);
+    return record?.type === 'EventsTaken' ? record.upstreamSequence : null;
   },
 };
+
+/** Null of one that this version does not know: what is restored is what the backup has, and the next start finds it. */
+function knownOrNull(line: string): WebhookRecord | null {
+  try {
+    return groupOf('webhooks').decode(line) as WebhookRecord;
+  } catch (error) {
+    if (error instanceof AssertionFailure || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
 
 export const logTools: readonly Tool[] = [
   inspect,

@@ -229,6 +229,31 @@ t.test('views that a trimmed log cannot make anew are not dropped', async (t) =>
   t.equal((await run('import', '--data', dataDir, '--from', archive)).status, 0);
 });
 
+t.test(
+  'webhooks that a backup has more of than of their accounts are restored as they can be served',
+  async (t) => {
+    const dataDir = used(t);
+    const [backup, restored] = [join(dataDir, '..', 'backup'), join(dataDir, '..', 'restored')];
+    const run = (...args: string[]) => runTool([...walTools, ...logTools], ...args);
+    t.equal((await run('export', '--data', dataDir, '--to', backup, '--to-sequence', '2')).status, 0);
+    const database = openLogDatabase({ directory: dataDir });
+    const last = [...database.getKeys({ start: ['accounts', 0, 1], end: ['accounts', 1, 0] })].at(-1)!;
+    await database.put(last, Buffer.from(database.getBinary(last)!).fill(0, 70, 80));
+    await database.close();
+    // It goes on with what is sound, and knows nothing of who reads what.
+    const archived = await run('archive', '--data', dataDir, '--to', backup, '--before', '2999-01-01');
+    t.match(archived, { status: 1, out: /webhooks.0: sequences \d+ to[^]*accounts.0: nothing was added/ });
+    t.match(await run('restore', '--from', backup, '--to', restored), {
+      status: 0,
+      out: /^webhooks.0 is cut off after sequence \d+: what follows had read accounts.0 up to \d+, which is restored up to \d\n/,
+    });
+    for (const file of ['daftari.json', 'master.key', 'operator.token']) {
+      cpSync(join(dataDir, file), join(restored, file));
+    }
+    t.match(await readiness(restored), [200]);
+  },
+);
+
 t.test('webhooks that have read more of a log than there is are not served', async (t) => {
   const dataDir = used(t);
   await putRow(dataDir, 'webhooks', { table: 'cursor', key: 'upstream', value: '4000' });

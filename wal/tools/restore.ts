@@ -46,7 +46,8 @@ from the log.
   restore --from … --to … --group accounts --partition 3 --until-sequence 4211   one partition up to a record
 
 A batch is cut where the sequence falls within it: what remains of it is sealed anew with the same epoch and time. Webhooks
-are cut off where they had read more of their accounts than is restored: what they sent of it goes out again when it happens again.`,
+are cut off before the batch with which they had read more of their accounts than is restored, also where the backup itself ends so,
+which is said: what they sent of it goes out again when it happens again.`,
   options: {
     from: { type: 'string', value: 'directory', help: 'a backup' },
     to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
@@ -123,12 +124,17 @@ async function restoreInto(
     onFailure: () => {},
     unfinished: 'restore',
   });
+  const cuts: string[] = [];
   try {
-    for (const name of names) await copyPartition(source, log, name, until, progress);
+    for (const name of names) {
+      const cut = await copyPartition(source, log, name, until, progress);
+      if (cut !== null) cuts.push(cut);
+    }
   } finally {
     await log.close();
   }
-  return proveRestored(source, to, until, rehearse, progress);
+  const { sound, report, lines } = await proveRestored(source, to, until, rehearse, progress);
+  return { sound, report: { ...report, cuts }, lines: [...cuts, ...lines] };
 }
 
 /** Reads it back from the disk by a reader that knows nothing of what was written. */
@@ -175,66 +181,78 @@ async function proveRestored(
   }
 }
 
+/** Why it ends before the backup does, where nobody asked for that; null: it does not. */
 async function copyPartition(
   source: SegmentDirectory,
   log: WriteAheadLog,
   name: PartitionName,
   until: Until,
   progress: ToolInput['progress'],
-): Promise<void> {
+): Promise<string | null> {
   const { group, partition } = name;
   const [first] = source.segmentsOf(name);
-  if (first === undefined) return;
+  if (first === undefined) return null;
   let tip = tipFrom(first.start);
   if (tip.batch > 0) await log.startAt(group, partition, tip);
   const portions = new Portions((batches) => log.appendForeign(group, partition, batches));
-  const isKept = keeps(source, log, name, until);
+  const last = until.at?.group === group && until.at.partition === partition ? until.at.sequence : Infinity;
+  const read = readOf(source, log, name, until.reading);
+  let problem: string | null = null;
   for await (const batch of source.read(name)) {
-    const kept = batch.timeMs > until.timeMs ? null : cut(batch, tip, isKept);
     progress.add(1, batch.bytes.length);
+    if (batch.timeMs > until.timeMs) break;
+    problem = read === null ? null : problemOf(batch, read);
+    // Not within it: what comes after could not be imported any more.
+    if (problem !== null) break;
+    const kept = cut(batch, tip, last);
     if (kept === null) break;
     await portions.add(kept);
     if (kept !== batch) break;
     tip = tipAt(batch);
   }
   await portions.flush();
+  return problem === null ? null : `${nameOf(name)} is cut off after sequence ${tip.sequence}: ${problem}`;
 }
 
-/** Whether a record goes with those before it. */
-function keeps(
+/** What a reader reads: the log of another partition, up to where it is restored. */
+interface Read extends PartitionName {
+  readonly end: number;
+  readonly readTo: (record: string) => number | null;
+}
+
+/** Null: it reads none, or one that is not there: who is to have that, imports it. */
+function readOf(
   source: SegmentDirectory,
   log: WriteAheadLog,
   { group, partition }: PartitionName,
-  { at, reading }: Until,
-): (sequence: number, record: string) => boolean {
-  const isCut = at?.group === group && at.partition === partition;
-  const last = isCut ? at.sequence : Infinity;
-  const readable = reading?.group === group ? endOfCut(source, log, { group: reading.of, partition }) : null;
-  return (sequence, record) =>
-    sequence <= last && (readable === null || (reading?.readTo(record) ?? 0) <= readable);
+  reading: Reading | null,
+): Read | null {
+  if (reading === null || reading.group !== group) return null;
+  const name = { group: reading.of, partition };
+  if (source.endOf(name) === null) return null;
+  return {
+    ...name,
+    end: log.tip(reading.of, partition).sequence,
+    readTo: (record) => reading.readTo(record),
+  };
 }
 
-/** Where the log of a partition ends that was restored in part; null: it was restored as far as it is there. */
-function endOfCut(
-  source: SegmentDirectory,
-  log: WriteAheadLog,
-  { group, partition }: PartitionName,
-): number | null {
-  const { sequence } = log.tip(group, partition);
-  const whole = source.endOf({ group, partition })?.sequence ?? 0;
-  return sequence < whole ? sequence : null;
+/** Null: with this batch, no more had been read than there is. How far that was never falls, so its last word of it says so. */
+function problemOf({ records }: Batch, { end, readTo, ...name }: Read): string | null {
+  for (const record of records.toReversed()) {
+    const sequence = readTo(record);
+    if (sequence === null) continue;
+    if (sequence <= end) return null;
+    return `what follows had read ${nameOf(name)} up to ${sequence}, which is restored up to ${end}`;
+  }
+  return null;
 }
 
-/** The batch, what remains of it, or null when nothing does. */
-function cut(
-  batch: Batch,
-  previous: Tip,
-  isKept: (sequence: number, record: string) => boolean,
-): Batch | null {
-  const keep = batch.records.findIndex((record, index) => !isKept(batch.firstSequence + index, record));
-  if (keep < 0) return batch;
-  if (keep === 0) return null;
-  const records = batch.records.slice(0, keep);
+/** The batch, what remains of it up to a sequence, or null when nothing does. */
+function cut(batch: Batch, previous: Tip, last: number): Batch | null {
+  if (tipAt(batch).sequence <= last) return batch;
+  const records = batch.records.slice(0, Math.max(0, last + 1 - batch.firstSequence));
+  if (records.length === 0) return null;
   const recordsBytes = records.reduce((sum, record) => sum + Buffer.byteLength(record), 0);
   return encodeBatch({ ...batch, records, recordsBytes, previousHash: previous.hash });
 }

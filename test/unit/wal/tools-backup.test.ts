@@ -184,10 +184,50 @@ t.test(
     t.hasStrict(await tips(restored), [
       { tip: { sequence: 5 } },
       { tip: { sequence: 9 } },
-      { tip: { sequence: 5 } },
+      { tip: { sequence: 3 } },
     ]);
   },
 );
+
+t.test('and where the backup itself ends so; what comes after can be imported', async (t) => {
+  const [data, to, restored] = [next(), next(), next()];
+  await write(data, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const one = ['--group', 'accounts', '--partition', '0', '--to-sequence', '6'];
+  await tool('export', '--data', data, '--to', to, ...one);
+  await tool('archive', '--data', data, '--to', to, '--group', 'webhooks');
+  // The last record but one of a batch of webhooks says how far they are.
+  const readTo = (record: string): number | null => {
+    const { sequence } = JSON.parse(record);
+    return sequence % 3 === 2 ? sequence : null;
+  };
+  const reading = { group: 'webhooks', of: 'accounts', readTo };
+  const args = ['restore', '--from', to, '--to', restored, '--json'] as const;
+  const { status, out } = await runTool([restoreTool(reading)], ...args);
+  t.match(
+    { status, ...JSON.parse(out) },
+    {
+      status: 0,
+      sound: true,
+      cuts: [
+        'webhooks/0 is cut off after sequence 6: what follows had read accounts/0 up to 8, which is restored up to 6',
+      ],
+    },
+  );
+  t.hasStrict(await tips(restored), [{ tip: { sequence: 6 } }, { tip: { sequence: 6 } }]);
+  const whole = next();
+  await tool('export', '--data', data, '--to', whole);
+  t.match(await tool('import', '--data', restored, '--from', whole), { status: 0 });
+  t.strictSame(await tips(restored), await tips(data));
+
+  // Who has the accounts elsewhere imports them.
+  const alone = next();
+  await tool('export', '--data', data, '--to', alone, '--group', 'webhooks');
+  const there = ['restore', '--from', alone, '--rehearse', '--json'] as const;
+  t.match(JSON.parse((await runTool([restoreTool(reading)], ...there)).out), {
+    cuts: [],
+    partitions: [{ sequence: 9 }],
+  });
+});
 
 t.test(
   'what a restore reads no further is closed: of every partition that it cuts it would keep a file open',
