@@ -134,6 +134,12 @@ function plan(
       faults.push({ names, problem: problemIn(error) });
     }
   }
+  const [fault] = faults;
+  const begins = plans.flat().some((name) => target.endOf(name) === null);
+  // What begins here could be added to the backup of another log.
+  if (fault !== undefined && begins && !target.isNew && !isOf(reader, target)) {
+    throw new Error(`${fault.problem}, or the backup is of another log`);
+  }
   return { plans, faults };
 }
 

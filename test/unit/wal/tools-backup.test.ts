@@ -112,6 +112,13 @@ t.test('a backup is of one log: another is refused, also where that has more par
     status: 1,
     err: /^backup: accounts\/1: the backup is of another log\n$/,
   });
+  // A shorter one, which looks as if it had lost its end.
+  const shorter = next();
+  await write(shorter, 1, { atMs: 1 });
+  t.match(await tool('backup', '--data', shorter, '--to', to), {
+    status: 1,
+    err: /^backup: log corrupt: accounts\/1 batch 3 .*: its end is lost, or the backup is of another log\n$/,
+  });
   t.strictSame(readdirSync(to), before);
 });
 
