@@ -1,6 +1,6 @@
 // `archive`: old batches into segments, each once. `trim`: removes from a stopped log what is archived, proven to be the
 // same, and needed by nobody.
-import { LogCorruption, tipAt } from '../batch.ts';
+import { emptyTip, LogCorruption, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { type LogReader, untilUnchanged } from '../log-reader.ts';
 import type { RecordsOf, Segment } from './manifest.ts';
@@ -122,17 +122,10 @@ async function runArchive(
     }
   };
   const works: Work[] = [];
-  let isOfLog = target.partitions().length === 0;
   for (const name of names) {
-    await orFault(name, () => {
-      const work = workOf(reader, target, name, beforeMs);
-      works.push(work);
-      isOfLog ||= target.endOf(name) !== null;
-    });
+    await orFault(name, () => void works.push(workOf(reader, target, name, beforeMs)));
   }
-  const [fault] = faults;
-  // What begins here could be added to the archive of another log.
-  if (fault !== undefined && !isOfLog) throw new Error(`${nameOf(fault)}: ${fault.problem}`);
+  assertOfLog(reader, target, faults);
   input.progress.start(
     'archive',
     works.reduce((sum, { start, last }) => sum + last - start.batch, 0),
@@ -152,6 +145,21 @@ async function runArchive(
   return finishArchive(target, beforeMs, segments, faults, recordsOf?.(input.directory) ?? null);
 }
 
+/** Whatever is asked for: what begins here could be added to the archive of another log. */
+function assertOfLog(reader: LogReader, target: SegmentDirectory, faults: readonly ArchiveFault[]): void {
+  const names = target.partitions();
+  const problems = faults.map((fault) => `${nameOf(fault)}: ${fault.problem}`);
+  for (const name of names) {
+    try {
+      assertGoesOn(reader, name, target.endOf(name) ?? emptyTip);
+      return;
+    } catch (error) {
+      problems.push(`${nameOf(name)}: ${problemIn(error)}`);
+    }
+  }
+  if (names.length > 0) throw new Error(problems[0]);
+}
+
 interface Work {
   readonly name: PartitionName;
   readonly start: Tip;
@@ -167,8 +175,12 @@ function workOf(
 ): Work {
   const name = { group, partition };
   const start = target.endOf(name) ?? reader.startOf(group, partition);
-  if (!reader.holds(group, partition, start)) throw otherHistory(reader, name, start);
+  assertGoesOn(reader, name, start);
   return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };
+}
+
+function assertGoesOn(reader: LogReader, name: PartitionName, end: Tip): void {
+  if (!reader.holds(name.group, name.partition, end)) throw otherHistory(reader, name, end);
 }
 
 /** The archive has what the log does not go on from. */

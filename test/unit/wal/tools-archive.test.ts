@@ -274,6 +274,16 @@ t.test('an archive is of one log: another is refused', async (t) => {
   const before = readdirSync(archive);
   t.match(await tool('archive', '--data', other, '--to', archive), { status: 1, err: /of another log/ });
   t.strictSame(readdirSync(archive), before);
+  // Nothing is wrong with what is asked for, which begins there.
+  const [part, webhooks] = [next(), ['--group', 'webhooks']];
+  await tool('archive', '--data', data, '--to', part, '--group', 'accounts');
+  const begun = readdirSync(part);
+  t.match(await tool('archive', '--data', other, '--to', part, ...webhooks), {
+    status: 1,
+    err: /^archive: accounts.0: the log has another batch 5 than the archive: /,
+  });
+  t.strictSame(readdirSync(part), begun);
+  t.match(await tool('archive', '--data', data, '--to', part, ...webhooks), { status: 0, out: /^webhooks/ });
 });
 
 t.test(
