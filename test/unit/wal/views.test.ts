@@ -79,6 +79,27 @@ t.test('all rows of all partitions can be read through', async (t) => {
   t.equal(store.readAll(), 6, 'positions are rows too');
 });
 
+t.test('every row of a partition can be read, and no other', async (t) => {
+  const { store } = openStore(t);
+  const rows = ['', 'a', 'a/b', '€'].map((key): Row => ({ table: 'list', key, value: `value of ${key}` }));
+  for (const partition of [0, 1, 10, 2]) await store.commit('accounts', partition, at(1), rows);
+  await store.commit('webhooks', 1, at(1), rows);
+  t.strictSame([...store.rows('accounts', 1)], rows);
+  t.strictSame([...store.rows('accounts', 3)], []);
+});
+
+t.test('rows without a position are strays, of their own partition alone, and no views', async (t) => {
+  const { store } = openStore(t);
+  const row = { table: 'list', key: 'a', value: 'x' };
+  await store.commit('accounts', 1, null, [row]);
+  await store.commit('accounts', 2, at(1), [row]);
+  const stray = [0, 1, 10, 2].filter((partition) => store.hasStrayRows('accounts', partition));
+  t.strictSame(stray, [1]);
+  t.strictSame(store.partitionNames(), [{ group: 'accounts', partition: 2 }]);
+  await store.commit('accounts', 1, at(1), []);
+  t.notOk(store.hasStrayRows('accounts', 1));
+});
+
 t.test('ranges are ordered by UTF-8 bytes, both ways, with a limit', async (t) => {
   const { store } = openStore(t);
   const views = store.reader('accounts', 0);
@@ -150,6 +171,7 @@ t.test('a key that cannot be kept is refused', async (t) => {
   await t.rejects(row('t', 'a\0b'), /not a view key/);
   await t.rejects(row('t/u', 'a'), /not a view key/);
   await t.rejects(row('t', 'ü'.repeat(1000)), /too long/);
+  await t.rejects(row('t', '€'.repeat(700)), /too long/);
   await row('t', 'x'.repeat(1900));
   t.equal(store.reader('accounts', 0).get('t', 'x'.repeat(1900)), 'v');
 });
