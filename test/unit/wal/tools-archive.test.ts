@@ -468,11 +468,11 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   const [again, tooShort] = [next(), next()];
   cpSync(data, again, { recursive: true });
   const bare = next();
-  await write(bare, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await write(bare, 4, { atMs: Date.parse('2026-01-01T00:00:00Z') });
   t.equal((await tool('export', '--data', bare, '--to', tooShort)).status, 0);
   t.match(await tool('import', '--data', again, '--from', tooShort), {
     status: 1,
-    err: /begins after batch 6, and .* ends with 4: add what is between/,
+    err: /begins after batch 6, and .* ends with 5: add what is between/,
   });
   t.hasStrict(await toolJson('import', '--data', again, '--from', to), {
     status: 0,

@@ -54,7 +54,9 @@ for (const [lost, at, sequence] of [
       t.equal((await tool('export', '--data', data, '--to', next(), ...asked)).status, 0, asked.join(' '));
     }
     const alone = ['--group', 'accounts', '--partition', '1'];
-    t.equal((await tool('export', '--data', data, '--to', next(), ...alone)).status, 1);
+    for (const upTo of [[], ['--to-sequence', `${sequence}`]]) {
+      t.equal((await tool('export', '--data', data, '--to', next(), ...alone, ...upTo)).status, 1);
+    }
   });
 }
 
@@ -62,6 +64,7 @@ t.test('whichever batch is damaged, what is before it is exported, and shown', a
   const data = next();
   // An epoch opens with a batch, and each of the others has three records.
   await write(data, 4);
+  await checkpointAll(data);
   const of = ['--data', data, '--group', 'accounts', '--partition', '1'];
   for (const batch of [3, 4, 5]) {
     const database = openLogDatabase({ directory: data });
