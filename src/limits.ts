@@ -306,6 +306,9 @@ export const LIMITS = {
   snapshotSilenceMs: 15_000,
   /** Rows of one commit of a restore. */
   snapshotRowsPerCommit: 10_000,
+  /** The same in bytes, for large rows: with metadata one may be a hundred times as long as another, and `takeOversMax` partitions may be
+   *  restored at once. */
+  snapshotBytesPerCommit: 8 * 1024 * 1024,
   /** How long a node that starts waits for NATS servers to be able to serve it: they may be starting too. */
   clusterJoinMs: 60_000,
   /** How long a node that stops waits for others to take its partitions. */

@@ -76,6 +76,7 @@ export class SnapshotReader {
   /** Rows in portions for one commit each. Throws when it is damaged or cut short. */
   async *read(source: AsyncIterable<Buffer>): AsyncGenerator<Row[], void, undefined> {
     let rows: Row[] = [];
+    let taken = 0;
     let rest: Buffer = Buffer.alloc(0);
     for await (const chunk of source) {
       const bytes = Buffer.concat([rest, chunk]);
@@ -86,9 +87,11 @@ export class SnapshotReader {
         start = end + 1;
       }
       rest = bytes.subarray(start);
-      if (rows.length >= LIMITS.snapshotRowsPerCommit) {
+      taken += start;
+      if (rows.length >= LIMITS.snapshotRowsPerCommit || taken >= LIMITS.snapshotBytesPerCommit) {
         yield rows;
         rows = [];
+        taken = 0;
       }
     }
     if (!this.#complete || rest.length > 0) throw this.#damaged('it is cut short');

@@ -10,6 +10,7 @@ import { LogChain } from '../../../src/nats/log/log-chain.ts';
 import { isRepeatable, provesNothingDone } from '../../../src/nats/bus/repeatable.ts';
 import { SnapshotReader, snapshotLines } from '../../../src/nats/snapshots/snapshot-format.ts';
 import { streamFirst } from '../../../src/cluster/stream-first.ts';
+import { LIMITS } from '../../../src/limits.ts';
 import { rankNodes } from '../../../src/nats/leases/rendezvous.ts';
 import { assertToken } from '../../../src/nats/subjects.ts';
 import { TimerWheel } from '../../../src/nats/bus/timer-wheel.ts';
@@ -247,6 +248,40 @@ t.test('a snapshot is what was saved of its partition, to its last line, or is r
     await t.rejects(read(`${lines.join('\n')}\n`), refusal, title);
   }
   await t.rejects(read(bytes.slice(0, -1)), /it is cut short/, 'nor without its last line feed');
+});
+
+t.test('what is read of a snapshot at once is bounded, in rows and in bytes', async (t) => {
+  const CHUNK = 16 * 1024;
+  const tip: Tip = { batch: 9, sequence: 12, epoch: 2, timeMs: 1_764_000_000_000, hash: Buffer.alloc(32, 3) };
+  const { snapshotRowsPerCommit: rowsMax, snapshotBytesPerCommit: bytesMax } = LIMITS;
+  for (const [count, value] of [
+    [3 * rowsMax, 'x'],
+    // Not one character a byte.
+    [(3 * bytesMax) / 50_000, 'é'.repeat(25_000)],
+  ] as const) {
+    function* each(): Generator<Row, void> {
+      for (let n = 0; n < count; n++) yield { table: 'accounts', key: String(n), value };
+    }
+    const all = each();
+    const lines = snapshotLines({ group: 'accounts', partition: 3 }, tip, all.next(), all);
+    async function* chunks(): AsyncGenerator<Buffer> {
+      for (const bytes of lines) {
+        for (let at = 0; at < bytes.length; at += CHUNK) yield bytes.subarray(at, at + CHUNK);
+      }
+    }
+    const bytesOf = ({ table, key, value }: Row): number =>
+      Buffer.byteLength(`${JSON.stringify([table, key, value])}\n`);
+    const longest = bytesOf({ table: 'accounts', key: String(count), value });
+    let [read, portions] = [0, 0];
+    for await (const rows of new SnapshotReader('accounts', 3).read(chunks())) {
+      const bytes = rows.reduce((sum, row) => sum + bytesOf(row), 0);
+      t.ok(rows.length <= rowsMax + CHUNK / 15 && bytes <= bytesMax + CHUNK + 2 * longest);
+      read += rows.length;
+      portions++;
+    }
+    t.equal(read, Math.ceil(count));
+    t.ok(portions > 2 && portions <= 4, `${portions} portions`);
+  }
 });
 
 t.test('what pollers pay by is not known where the stream will never have it', async (t) => {
