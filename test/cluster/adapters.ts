@@ -131,6 +131,7 @@ export class RoutesByHand implements Routes {
 }
 
 export interface TemporaryLog {
+  readonly directory: string;
   readonly log: WriteAheadLog;
   readonly views: ViewStore;
   remove(): Promise<void>;
@@ -147,6 +148,7 @@ export function temporaryLog(): TemporaryLog {
   });
   const views = ViewStore.open({ directory });
   return {
+    directory,
     log,
     views,
     async remove() {

@@ -9,6 +9,7 @@ import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
+import { openViewsDatabase } from '../../wal/lmdb.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Batch, Row } from '../../wal/types.ts';
 import { batchAfter, startNats, temporaryLog } from './adapters.ts';
@@ -158,11 +159,17 @@ t.test('views that are not of the log are not saved', async (t) => {
   partition.append('a record');
   await partition.drained();
   const { tip } = partition;
-  for (const other of [{ hash: Buffer.alloc(32, 7) }, { sequence: tip.sequence + 1 }]) {
-    await full.views.commit('accounts', 12, { ...tip, ...other }, []);
+  const database = openViewsDatabase({ directory: full.directory });
+  t.teardown(() => database.close());
+  const row = { table: 'accounts', key: 'a', value: '{}' };
+  const readers: number[] = [];
+  for (const other of [{ hash: Buffer.alloc(32, 7) }, { sequence: tip.sequence + 1 }, { sequence: 0 }]) {
+    await full.views.commit('accounts', 12, { ...tip, ...other }, [row]);
     await t.rejects(at(full).save('accounts', 12), /the views do not stand at the end of batch/);
+    readers.push(database.readerList().split('\n').length);
   }
   t.equal(await at(full).batchOf('accounts', 12), 0);
+  t.equal(readers.at(-1), readers[0], 'and nobody goes on reading them');
 });
 
 t.test('a snapshot of which nothing is left but its name is none', async (t) => {

@@ -69,33 +69,45 @@ export class Snapshots {
     if (position === null || (position.batch <= stored && !isOfAnother)) return stored;
     // From here to the first row nothing may be awaited: both are read in one transaction.
     const rows = views.rows(group, partition);
-    const first = rows.next();
-    const tip = log.tipAt(group, partition, position.batch);
-    if (!tip.hash.equals(position.hash) || tip.sequence !== position.sequence) {
-      throw new Error(`${group}/${partition}: the views do not stand at the end of batch ${position.batch}`);
+    try {
+      const first = rows.next();
+      const tip = log.tipAt(group, partition, position.batch);
+      if (!tip.hash.equals(position.hash) || tip.sequence !== position.sequence) {
+        throw new Error(
+          `${group}/${partition}: the views do not stand at the end of batch ${position.batch}`,
+        );
+      }
+      const lines = snapshotLines({ group, partition }, tip, first, rows);
+      await this.#put(store, partitionKey(group, partition), tip, lines, settled, before.revision);
+      return tip.batch;
+    } finally {
+      // Not read to the end, they would keep their moment of the views, and its pages.
+      rows.return();
     }
-    const lines = Readable.from(snapshotLines({ group, partition }, tip, first, rows), {
-      objectMode: true,
-      highWaterMark: 16,
-    });
+  }
+
+  /** In the place of what has that revision. */
+  async #put(
+    store: ObjectStore,
+    name: string,
+    tip: Tip,
+    text: Iterable<Buffer>,
+    settled: () => Promise<void>,
+    previousRevision: number,
+  ): Promise<void> {
+    const lines = Readable.from(text, { objectMode: true, highWaterMark: 16 });
     const compressed = createGzip({ level: 3 });
-    const meta = {
-      name: partitionKey(group, partition),
-      metadata: { batch: String(tip.batch), format: String(SNAPSHOT_FORMAT) },
-    };
+    const meta = { name, metadata: { batch: String(tip.batch), format: String(SNAPSHOT_FORMAT) } };
     // Whoever reads `compressed` is told of a failure.
     pipeline(lines, compressed, () => {});
     try {
       await settled();
       // Whoever was stopped meanwhile must not put an older one in the place of its successor's.
       const paced = Readable.toWeb(Readable.from(this.#sender.paced(compressed)));
-      await store.put(meta, paced as never, { previousRevision: before.revision });
+      await store.put(meta, paced as never, { previousRevision });
     } finally {
-      // Not read to the end, they would keep their moment of the views, and its pages, for ever.
       lines.destroy();
-      rows.return();
     }
-    return tip.batch;
   }
 
   /** Fills an empty partition; returns the tip after which the log goes on, or null when there is no snapshot. */
