@@ -114,6 +114,20 @@ t.test('views that lack the end of their log are continued', async (t) => {
   await storage.close();
 });
 
+t.test('views in the form of another version lack all of their log, though they reach its end', async (t) => {
+  const kept = openStorage(copy('of this version'));
+  const directory = copy('of another version');
+  const storage = openStorage(directory);
+  const other = { table: 'format', key: '', value: 'of another version' };
+  await storage.views.commit('accounts', 1, storage.views.position('accounts', 1)!, [other]);
+  const lags = storage.lags('accounts', PARTITIONS);
+  t.same(lags, [{ group: 'accounts', partition: 1, upTo: COMMIT, records: COMMIT }]);
+  t.same(await catchUpAll(directory, lags), [COMMIT]);
+  t.strictSame(viewsIn(storage), viewsIn(kept));
+  await storage.close();
+  await kept.close();
+});
+
 t.test('a damaged log holds up no other, and is refused when it is opened', async (t) => {
   const directory = withoutViews('damaged');
   const before = openStorage(directory);
