@@ -106,6 +106,31 @@ t.test('views of batches that were cut off the log are made anew, others stay', 
   await storage.close();
 });
 
+t.test('views that are being made are let go of before any of what they are made of goes', async (t) => {
+  const home = temporaryDirectory(t);
+  const [CUT, CLEARED] = [0, 1];
+  const before = openStorage(home);
+  for (const partition of [CUT, CLEARED]) await fill(before, partition, 1);
+  await before.close();
+  rmSync(join(home, 'views'), { recursive: true });
+
+  const storage = openStorage(home);
+  for (const [partition, go] of [
+    [CUT, () => storage.dropViewsAfter('accounts', CUT, 0)],
+    [CLEARED, () => storage.clear('accounts', CLEARED)],
+  ] as const) {
+    const made = storage.catchUpViews('accounts', partition);
+    await Promise.all([t.rejects(made, /was let go/), go()]);
+    storage.views.refresh();
+    t.equal(
+      storage.views.position('accounts', partition)?.sequence ?? 0,
+      0,
+      'and nothing comes back of them',
+    );
+  }
+  await storage.close();
+});
+
 t.test('rows that are left of a restore are not taken for the state of a log that has nothing', async (t) => {
   const [WRITTEN, EMPTY] = [10, 11];
   const storage = openStorage(directory);
