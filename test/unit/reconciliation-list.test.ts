@@ -145,3 +145,17 @@ t.test('a page ends early rather than outgrow the bus, and the next one goes on 
   const [a, b, c, d, e] = items.map(({ id }) => id);
   t.strictSame(told, [[e, d], [c, b], [a]]);
 });
+
+t.test('a page waits for what was raised, or resolved, to be durable', async (t) => {
+  const { views } = viewsOf([newItem(1, 'acc_1', false)]);
+  const memory = new Memory(views, { sequence: 5, writesRows: false });
+  const query = { accountId: '', open: true, limit: 5, startingAfter: null, deadline: Infinity } as const;
+  const waitsFor = (): number =>
+    listReconciliation(memory, views, { ...query, type: 'ListReconciliation' }).sequence;
+  memory.beginRecord(6);
+  memory.putReconciliation(newItem(2, 'acc_2', false));
+  t.equal(waitsFor(), 6);
+  memory.beginRecord(7);
+  memory.touchReconciliation(newItem(1, 'acc_1', true));
+  t.equal(waitsFor(), 7, 'also for what it does not tell any more');
+});
