@@ -138,3 +138,46 @@ t.test(
     await views.close();
   },
 );
+
+t.test(
+  'views that could not be made anew are not dropped: they are all that is left of what was trimmed',
+  async (t) => {
+    const directory = temporaryDirectory(t);
+    const before = openStorage(directory);
+    await serve(before, 0);
+    await send(before, 0, OPEN_ACCOUNT);
+    await send(before, 0, ADD_USER);
+    await before.close();
+
+    const storage = openStorage(directory);
+    const reached = storage.views.position('accounts', 0)!;
+    await storage.log.trimBefore('accounts', 0, reached.batch);
+    storage.log.refresh();
+    t.equal(storage.lacksHistory('accounts', 0), false);
+    const refusal = {
+      name: 'LogCorruption',
+      problem: /^what was before was trimmed, and its views are gone or /,
+    };
+    const format = {
+      table: 'format',
+      key: '',
+      value: storage.views.reader('accounts', 0).get('format', '')!,
+    };
+    const early = { ...reached, batch: reached.batch - 2, sequence: reached.sequence - 1 };
+    for (const [what, position, value] of [
+      ['of another version', reached, 'another'],
+      ['that end before the log begins', early, format.value],
+    ] as const) {
+      await storage.views.commit('accounts', 0, position, [{ ...format, value }]);
+      const rows = [...storage.views.rows('accounts', 0)];
+      t.equal(storage.lacksHistory('accounts', 0), true, what);
+      t.same(storage.lags('accounts', 1), [], 'no start makes them');
+      await t.rejects(storage.catchUpViews('accounts', 0), refusal, what);
+      storage.views.refresh();
+      t.same([...storage.views.rows('accounts', 0)], rows, 'all of them are there');
+    }
+    await storage.views.commit('accounts', 0, reached, [format]);
+    await serve(storage, 0);
+    await storage.close();
+  },
+);
