@@ -26,6 +26,13 @@ import type { Batch, PartitionName } from '../../wal/types.ts';
 /** An operator's change is decided so long after it was begun, ms, at the latest. Clocks of two nodes differ by less. */
 const AROUND_MS = LIMITS.commandDeadlineMs;
 
+const CREATIONS: ReadonlySet<AccountEvent['type']> = new Set([
+  'ChargeCreated',
+  'DepositCreated',
+  'PayoutCreated',
+  'WithdrawalCreated',
+]);
+
 export interface Chapter {
   readonly group: string;
   readonly partition: number;
@@ -87,12 +94,11 @@ export async function storyOf(data: Data, transactionId: string, progress: Progr
 
 /** The partition whose log creates it: its id says when, so few batches are looked at. */
 function partitionWith(data: Data, transactionId: string, createdAtMs: number): number | null {
-  const stem = stemOf(transactionId);
   const partitions = data.partitionCount();
   let unread: LogCorruption | null = null;
   for (let partition = 0; partition < partitions; partition += 1) {
     try {
-      if (creates(data, partition, stem, createdAtMs)) return partition;
+      if (creates(data, partition, transactionId, createdAtMs)) return partition;
     } catch (error) {
       if (!(error instanceof LogCorruption) || error instanceof LogRewritten) throw error;
       // It may be in another.
@@ -103,14 +109,21 @@ function partitionWith(data: Data, transactionId: string, createdAtMs: number): 
   return null;
 }
 
-function creates({ log }: Data, partition: number, stem: string, createdAtMs: number): boolean {
+function creates({ log }: Data, partition: number, transactionId: string, createdAtMs: number): boolean {
+  const stem = stemOf(transactionId);
   const from = batchToReadFrom(log, { group: 'accounts', partition }, createdAtMs);
   for (const { records } of log.read('accounts', partition, { afterBatch: from - 1 })) {
-    if (records.some((line) => line.includes(stem))) return true;
+    if (records.some((line) => line.includes(stem) && isCreatedBy(line, transactionId))) return true;
     const first = records[0];
     if (first !== undefined && (groupOf('accounts').decode(first) as AccountRecord).at > createdAtMs) break;
   }
   return false;
+}
+
+/** A merchant may name it too: a payout of another account has it in its reference, say. */
+function isCreatedBy(line: string, transactionId: string): boolean {
+  const { events } = groupOf('accounts').decode(line) as AccountRecord;
+  return events.some((event) => CREATIONS.has(event.type) && 'id' in event && event.id === transactionId);
 }
 
 /** What every id derived from a transaction's has in common with it, in every format. */

@@ -9,7 +9,7 @@ import { storyLines } from '../../src/log-tools/story-text.ts';
 import type { Story } from '../../src/log-tools/story.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
-import { ACCOUNT, APP, body, charge, merchant, START } from './domain/scenario.ts';
+import { ACCOUNT, APP, body, charge, merchant, MINUTE, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -140,4 +140,29 @@ t.test('what operators asked for that made it, or sent its webhooks again, is in
     await database.put(key, sound);
     await database.close();
   }
+});
+
+t.test('where another partition’s merchant has named it, it is found in its own', async (t) => {
+  const directory = `${temporaryDirectory(t)}/data`;
+  const account = merchant();
+  const made = account.create(charge());
+  // The next that is written there, much later.
+  const other = merchant().later(60 * MINUTE);
+  other.create(charge({ reference: made.id, metadata: { charge: made.id } }));
+  const log = WriteAheadLog.open({
+    directory,
+    now: () => START,
+    onFailure: (error) => t.fail(error.message),
+  });
+  for (const [partition, { lines }] of [other, account].entries()) {
+    const opened = log.openPartition('accounts', partition, { epoch: 1, replica: null, onDurable: () => {} });
+    for (const line of lines) {
+      opened.append(line);
+      await opened.drained();
+    }
+  }
+  await log.close();
+  const { status, out } = await runTool(logTools, 'inspect', '--transaction', made.id, '--data', directory);
+  t.equal(status, 0, out);
+  t.match(out, new RegExp(`^${made.id}  CHARGE of [^]* accounts/1  sequence `));
 });
