@@ -60,10 +60,8 @@ export function reportAccount(
   const reader = views.reader('accounts', partition);
   const position = views.position('accounts', partition);
   const sequence = position?.sequence ?? 0;
-  const uncounted = log === null ? null : uncountedViews(views, 'accounts', partition);
+  const uncounted = log === null ? null : uncountedBeside(log, views, partition);
   if (uncounted !== null) throw new UsageError(`accounts/${partition}: ${uncounted}: use replay --account`);
-  // What the checkpoint was made from may have been cut off since, and said so.
-  if (log !== null && position !== null) holdsCheckpoint(log, views, 'accounts', partition, position);
   const memory = new Memory(reader, { sequence, writesRows: false });
   if (log !== null) applyTail(memory, log, partition, sequence);
   const account = memory.account(accountId);
@@ -79,6 +77,15 @@ export function reportAccount(
     hasMore: page.nextCursor !== null,
     sequence: account.sequence,
   };
+}
+
+/** As `uncountedViews`, and where the log has another history than they: of what was cut off nothing has happened. */
+function uncountedBeside(log: LogReader, views: ViewStore, partition: number): string | null {
+  const position = views.position('accounts', partition);
+  const uncounted = uncountedViews(views, 'accounts', partition);
+  if (uncounted !== null || position === null) return uncounted;
+  if (holdsCheckpoint(log, views, 'accounts', partition, position)) return null;
+  return 'its checkpoint was made from another log, or from one that went on further';
 }
 
 function applyTail(memory: Memory, log: LogReader, partition: number, after: number): void {

@@ -109,3 +109,23 @@ t.test(
     );
   },
 );
+
+t.test('an account is not shown by a checkpoint of what is in the log no more', async (t) => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  const before = [...scenario.lines];
+  scenario.later(MINUTE).when(outcome(id, 'SUCCESSFUL'));
+  const { views: cutOff } = await checkpointed(t, scenario.lines);
+  t.teardown(() => cutOff.close());
+  // Another node went on with something else there, and the views have not followed.
+  const { directory, views } = await checkpointed(t, [...before, ...before.slice(-1)]);
+  t.teardown(() => views.close());
+  await views.drop('accounts', 0);
+  await views.commit('accounts', 0, cutOff.position('accounts', 0), [...cutOff.rows('accounts', 0)]);
+
+  t.match(await run('inspect', '--account', ACCOUNT, '--data', directory), {
+    status: 2,
+    out: '',
+    err: /accounts.0: its checkpoint was made from another log.*: use replay --account/,
+  });
+});
