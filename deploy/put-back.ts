@@ -15,6 +15,7 @@ import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { Fenced, StreamReplica } from '../src/nats/log/stream-replica.ts';
 import { ensureLeaseBucket, ensureLogStream, hasStream } from '../src/nats/streams.ts';
 import { LEASE_STREAM, leaseKey, logStream, partitionOfStream } from '../src/nats/subjects.ts';
+import { LogCorruption } from '../wal/batch.ts';
 import type { LogReader } from '../wal/log-reader.ts';
 import { chosen, partitionOptions, table, withReader } from '../wal/tools/partitions.ts';
 import { numberOf, stringOf, UsageError } from '../wal/tools/tool.ts';
@@ -131,7 +132,7 @@ interface Planned {
 
 async function putBack(all: PutBack, { values, progress }: ToolInput): Promise<ToolResult> {
   const planned: Planned[] = [];
-  for (const name of all.names) planned.push({ name, plan: await planFor(all, name) });
+  for (const name of all.names) planned.push({ name, plan: await planOrTell(all, name) });
   const [only] = planned;
   // Asked for by name: not to be passed over.
   if (all.ends === null && only !== undefined && only.plan.type !== 'writing') {
@@ -175,6 +176,7 @@ async function writeOrTell(
     return plan;
   } catch (error) {
     if (error instanceof UsageError) throw error;
+    if (error instanceof LogCorruption) return damagedBy(error);
     if (plan.isMoved && error instanceof Fenced) return { type: 'refused', why: RESTART };
     return { type: 'refused', why: `${String(error)}; run this again` };
   }
@@ -184,6 +186,26 @@ async function writeOrTell(
 const RESTART =
   'this log begins late, and so does its stream, which nats-server heeds when it starts: restart every nats-server, and run ' +
   'this again';
+
+/** One whose log is damaged holds up no other. */
+async function planOrTell(all: PutBack, name: PartitionPlace): Promise<Plan> {
+  try {
+    const plan = await planFor(all, name);
+    // Told of it in the end.
+    if (plan.type === 'writing') all.log.tipAt(name.group, name.partition, plan.last);
+    return plan;
+  } catch (error) {
+    if (error instanceof LogCorruption) return damagedBy(error);
+    throw error;
+  }
+}
+
+function damagedBy({ message }: LogCorruption): Plan {
+  return {
+    type: 'refused',
+    why: `${message}; put back another node's log, or restore this one (day 4 of deploy/README.md)`,
+  };
+}
 
 async function planFor({ log, link, leases, ends }: PutBack, name: PartitionPlace): Promise<Plan> {
   const { group, partition } = name;

@@ -12,6 +12,7 @@ import type { LeaseEntry } from '../../src/nats/leases/lease-table.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { batchAt } from '../../src/nats/log/stream-places.ts';
 import { LEASE_STREAM, logStream, logSubject } from '../../src/nats/subjects.ts';
+import { openLogDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
@@ -251,6 +252,43 @@ t.test(
     await isProven(t, 'd', whole);
   },
 );
+
+t.test('a log that is damaged is refused, and keeps no other from being put back', async (t) => {
+  const [atEnd, within, whole] = [newPartition(), newPartition(), newPartition()];
+  for (const partition of [atEnd, within, whole]) await write('h1', partition, [1]);
+  cpSync(join(root, 'h1'), join(root, 'h2'), { recursive: true });
+  const ends = join(root, 'ends-of-h');
+  mkdirSync(ends);
+  const { out } = await runTool(walTools, 'inspect', '--data', join(root, 'h1'), '--json');
+  writeFileSync(join(ends, 'h1.json'), out);
+  const database = openLogDatabase({ directory: join(root, 'h1') });
+  for (const [partition, batch] of [
+    [atEnd, 4],
+    [within, 2],
+  ] as const) {
+    const bytes = Buffer.from(database.getBinary([GROUP, partition, batch])!);
+    bytes.writeUInt8(bytes.readUInt8(70) ^ 1, 70);
+    await database.put([GROUP, partition, batch], bytes);
+  }
+  await database.close();
+
+  const damaged = (partition: number, batch: number): RegExp =>
+    new RegExp(
+      `accounts/${partition} +refused: .*batch ${batch}: CRC32C differs.*another node's log, or restore`,
+    );
+  t.match(await putBack('h1', '--ends', ends), { status: 1, err: '', out: damaged(atEnd, 4) });
+  const written = await putBack('h1', '--ends', ends, ...WRITE);
+  t.match(written, { status: 1, out: damaged(atEnd, 4) }, written.err);
+  t.match(written.out, damaged(within, 2));
+  t.match(written.out, new RegExp(`accounts/${whole} +batches 1 to 4`));
+  await isProven(t, 'h1', whole);
+  t.match(await leaseOf(within), { puttingBack: 'whole' }, 'nobody serves the half of it');
+
+  const others = await putBack('h2', '--ends', ends, ...WRITE);
+  t.match(others, { status: 0 }, others.err);
+  t.match(others.out, new RegExp(`accounts/${within} +batches 2 to 4`));
+  for (const partition of [atEnd, within]) await isProven(t, 'h2', partition);
+});
 
 t.test('one that was interrupted goes on, with the same log alone', async (t) => {
   const partition = newPartition();
