@@ -98,32 +98,40 @@ async function compareAgain(copies: readonly Copy[]): Promise<Compared> {
   }
 }
 
-/** Every log is read and proved by its own chain; where two have the same batch it must be the same batch. */
+/** Every log is read and proved by its own chain; where two have the same batch it must be the same batch. All are read at once, batch
+ *  by batch: of however long a log, what is kept is where each of them is. */
 async function comparePartition(copies: readonly Copy[]): Promise<Compared> {
-  const findings: string[] = [];
-  const seen = new Map<number, Seen>();
   const parts = new Parts();
-  const ends: { readonly directory: string; readonly end: Batch }[] = [];
-  for (const each of copies) {
-    const { finding, ownEnd } = await compareLog(each, seen, parts);
-    if (finding !== null) findings.push(finding);
-    else parts.add(each.directory);
-    if (ownEnd !== null) ends.push({ directory: each.directory, end: ownEnd });
+  const chains = copies.map((copy) => new Chain(copy));
+  for (let batches = 0; ;) {
+    const number = Math.min(...chains.map(({ at }) => at?.batch ?? Infinity));
+    if (number === Infinity) break;
+    const there = chains.filter(({ at }) => at?.batch === number);
+    compareBatch(there, parts);
+    for (const chain of there) {
+      if (chain.finding === null) chain.next();
+      // A turn is one read transaction, and what a service has freed since is not used again as long as it lasts.
+      if (++batches % BATCHES_A_BREATH === 0) await breathe();
+    }
   }
-  for (const { directory, end } of ends) {
-    const other = seen.get(end.batch);
-    if (other?.hash === end.hash.toString('hex')) parts.join(directory, other.directory);
-  }
-  const [first, ...apart] = parts.ofEach();
+  for (const { finding, directory } of chains) if (finding === null) parts.add(directory);
+  const [first, ...apart] = parts.firstOfEach(copies.map(({ directory }) => directory));
   const untold = apart.map(
     (directory) => `${first} and ${directory} have no batch in common, so nothing says that they are one log`,
   );
-  return { findings, untold };
+  return { findings: chains.flatMap(({ finding }) => finding ?? []), untold };
 }
 
-interface Seen {
-  readonly hash: string;
-  readonly directory: string;
+/** `there`: each is at the same number. */
+function compareBatch(there: readonly Chain[], parts: Parts): void {
+  const first = there.find(({ at }) => at?.isOwn === false);
+  if (first === undefined) return;
+  for (const other of there) {
+    if (other === first) continue;
+    const isSame = other.at!.hash.equals(first.at!.hash);
+    if (isSame || !other.at!.isOwn) parts.join(other.directory, first.directory);
+    if (!isSame && !other.at!.isOwn) other.differsFrom(first);
+  }
 }
 
 /** Which logs were compared with each other, themselves or by others. */
@@ -142,57 +150,69 @@ class Parts {
     for (const [directory, part] of this.#partOf) if (part === gone) this.#partOf.set(directory, kept);
   }
 
-  /** A directory of each part. */
-  ofEach(): string[] {
-    return [...new Set(this.#partOf.values())];
+  /** The first directory of each part. */
+  firstOfEach(directories: readonly string[]): string[] {
+    const known = directories.filter((directory) => this.#partOf.has(directory));
+    return [...Map.groupBy(known, (directory) => this.#partOf.get(directory)).values()].map(
+      ([first]) => first!,
+    );
   }
 }
 
-/** Proven batch by batch. What the log begins after is of the chain, too: from a snapshot on, two logs may have nothing else
- *  in common. */
-function* chainOf(
-  log: LogReader,
-  { group, partition }: PartitionName,
-): Generator<Pick<Tip, 'batch' | 'hash'>, Batch | null> {
+interface Link extends Pick<Tip, 'batch' | 'hash'> {
+  /** A last batch that may be this log's alone. */
+  readonly isOwn: boolean;
+}
+
+/** A log, read and proven batch by batch. */
+class Chain {
+  readonly directory: string;
+  /** What is wrong with it; it is read no further then. */
+  finding: string | null = null;
+  /** Null: it is at its end, or read no further. */
+  at: Link | null = null;
+  readonly #links: Iterator<Link, void>;
+
+  constructor({ directory, log, name }: Copy) {
+    this.directory = directory;
+    log.refresh();
+    this.#links = linksOf(log, name);
+    this.next();
+  }
+
+  next(): void {
+    try {
+      const { done, value } = this.#links.next();
+      this.at = done === true ? null : value;
+    } catch (error) {
+      if (error instanceof LogRewritten) throw error;
+      this.#end(`${this.directory}: ${(error as Error).message}`);
+    }
+  }
+
+  differsFrom({ directory }: Chain): void {
+    this.#end(`batch ${this.at!.batch} differs between ${directory} and ${this.directory}`);
+  }
+
+  #end(finding: string): void {
+    this.at = null;
+    this.finding = finding;
+  }
+}
+
+/** What the log begins after is of the chain, too: from a snapshot on, two logs may have nothing else in common. */
+function* linksOf(log: LogReader, { group, partition }: PartitionName): Generator<Link, void> {
   const start = log.startOf(group, partition);
-  yield start;
+  yield linkOf(start);
   let last: Batch | null = null;
   for (const batch of log.read(group, partition, { afterBatch: start.batch })) {
-    if (last !== null) yield last;
+    if (last !== null) yield linkOf(last);
     last = batch;
   }
-  if (last === null) return null;
   // A node that lost the partition as it opened an epoch has that batch alone, until it follows again: nothing is in it.
-  if (last.records.length === 0) return last;
-  yield last;
-  return null;
+  if (last !== null) yield linkOf(last, last.records.length === 0);
 }
 
-/** `ownEnd`: a last batch that may be this log's alone. */
-async function compareLog(
-  { directory, log, name }: Copy,
-  seen: Map<number, Seen>,
-  parts: Parts,
-): Promise<{ readonly finding: string | null; readonly ownEnd: Batch | null }> {
-  try {
-    log.refresh();
-    const chain = chainOf(log, name);
-    for (let batches = 1; ; batches++) {
-      // A turn is one read transaction, and what a service has freed since is not used again as long as it lasts.
-      if (batches % BATCHES_A_BREATH === 0) await breathe();
-      const { done, value } = chain.next();
-      if (done === true) return { finding: null, ownEnd: value };
-      const own = { hash: value.hash.toString('hex'), directory };
-      const other = seen.get(value.batch) ?? own;
-      if (other !== own) parts.join(directory, other.directory);
-      if (other.hash !== own.hash) {
-        const finding = `batch ${value.batch} differs between ${other.directory} and ${directory}`;
-        return { finding, ownEnd: null };
-      }
-      seen.set(value.batch, other);
-    }
-  } catch (error) {
-    if (error instanceof LogRewritten) throw error;
-    return { finding: `${directory}: ${(error as Error).message}`, ownEnd: null };
-  }
+function linkOf({ batch, hash }: Pick<Tip, 'batch' | 'hash'>, isOwn = false): Link {
+  return { batch, hash, isOwn };
 }
