@@ -65,12 +65,12 @@ export function readIdentity(directory: string): DataIdentity | null {
     );
   }
   const money = MONEY.find((each) => each === noted) ?? null;
-  const isWhole = format === FORMAT && Number.isInteger(partitions) && Number.isInteger(records);
+  const isWhole = format === FORMAT && isPartitionCount(partitions) && Number.isInteger(records);
   const areNotes = (masterKey === null || typeof masterKey === 'string') && typeof cluster === 'boolean';
   if (isWhole && areNotes && money === noted && !isMisnamed(found)) {
     return {
       format,
-      partitions: partitions as number,
+      partitions,
       masterKey,
       records: records as number,
       money,
@@ -79,6 +79,15 @@ export function readIdentity(directory: string): DataIdentity | null {
   }
   throw new DataDirectoryError(
     `${join(directory, IDENTITY_FILE)} is damaged: put the one back that was kept with the backup.`,
+  );
+}
+
+/** As PARTITIONS may be: others would be looked for as long as memory lasts. */
+function isPartitionCount(partitions: unknown): partitions is number {
+  return (
+    Number.isInteger(partitions) &&
+    (partitions as number) >= 1 &&
+    (partitions as number) <= LIMITS.partitionsMax
   );
 }
 
@@ -178,8 +187,10 @@ export function recordsNoted(directory: string): number | null {
   return Number.isInteger(records) ? (records as number) : null;
 }
 
+/** What a later version says besides stays: it may be what keeps that from spoiling the data when it is started again. */
 export function writeIdentity(directory: string, identity: DataIdentity): void {
-  writeWholeFile(join(directory, IDENTITY_FILE), `${JSON.stringify(identity, null, 2)}\n`);
+  const said = { ...fieldsIn(directory), ...identity };
+  writeWholeFile(join(directory, IDENTITY_FILE), `${JSON.stringify(said, null, 2)}\n`);
 }
 
 /** Of what is no JSON none; null: the file is not there. */

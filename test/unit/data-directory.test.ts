@@ -4,10 +4,11 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { readConfig } from '../../src/config.ts';
-import { openDataDirectory } from '../../src/data-directory/data-directory.ts';
+import { readConfig, type RailsSetting } from '../../src/config.ts';
+import { checkMoney, noteCluster, openDataDirectory } from '../../src/data-directory/data-directory.ts';
 import { DiskSpace } from '../../src/data-directory/disk-space.ts';
-import { DataDirectoryError, readIdentity } from '../../src/data-directory/identity.ts';
+import { DataDirectoryError, placesNoted, readIdentity } from '../../src/data-directory/identity.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 const SPACE = { onChange() {}, onError() {} };
@@ -74,6 +75,30 @@ t.test('a bit that turned over in a name of daftari.json does not make what it s
   for (const fields of [{ ...said, more: 1 }, less]) {
     writeFileSync(file, JSON.stringify(fields));
     t.hasStrict(readIdentity(directory), less);
+  }
+});
+
+t.test('what a later version says besides stays when something is noted', async (t) => {
+  const directory = temporaryDirectory(t);
+  await (await open(directory)).release();
+  const file = join(directory, 'daftari.json');
+  const said = { ...readIdentity(directory)!, more: { of: 'a later version' } };
+  writeFileSync(file, JSON.stringify(said));
+  const opened = await open(directory);
+  checkMoney(opened, { type: 'simulator' } as RailsSetting);
+  noteCluster(opened);
+  await opened.release();
+  t.strictSame(JSON.parse(readFileSync(file, 'utf8')), { ...said, money: 'simulated', cluster: true });
+});
+
+t.test('a number of partitions that nobody can have is damage', async (t) => {
+  const directory = temporaryDirectory(t);
+  await (await open(directory)).release();
+  const said = readIdentity(directory)!;
+  for (const partitions of [0, -1, 1.5, LIMITS.partitionsMax + 1, 1e15]) {
+    writeFileSync(join(directory, 'daftari.json'), JSON.stringify({ ...said, partitions }));
+    t.throws(() => readIdentity(directory), { message: /daftari\.json is damaged/ }, String(partitions));
+    t.equal(placesNoted(directory), null);
   }
 });
 
