@@ -39,6 +39,8 @@ class Reader {
   readonly #text: string;
   #at = 0;
   #line = 1;
+  /** How far line breaks were counted, and the line there. */
+  #counted = { at: 0, line: 1 };
 
   constructor(text: string) {
     this.#text = text.replace(/^\uFEFF/, '');
@@ -129,10 +131,11 @@ class Reader {
     return token;
   }
 
-  /** Files are small; counting from the start keeps it simple. */
+  /** Asked for ever later places: each line break is counted once. */
   #lineAt(index: number): number {
-    let line = 1;
-    for (let i = this.#text.indexOf('\n'); i !== -1 && i < index; i = this.#text.indexOf('\n', i + 1)) line++;
+    let { at, line } = this.#counted;
+    for (; at < index; at++) if (this.#text[at] === '\n') line++;
+    this.#counted = { at, line };
     return line;
   }
 }

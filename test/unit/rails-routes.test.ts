@@ -3,6 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { JsonSyntaxError, parseJsonWithLines } from '../../src/rails/routes-json.ts';
 import { parseRoutesFile, RoutesFileError, type RoutesFile } from '../../src/rails/routes-file.ts';
 
@@ -275,6 +276,13 @@ t.test('a secret in a file that is no JSON is in no message', async (t) => {
     t.match(problem, /^rails\.json:1: /);
     t.notMatch(problem, /hunter2|72907290/, text);
   }
+});
+
+t.test('of the longest file, which is no file of routes, the line at fault is told at once', async (t) => {
+  const lines = Math.floor(LIMITS.routesFileBytesMax / 3) - 1;
+  t.match(problemsOf(`[\n${'1,\n'.repeat(lines - 1)}}`), [
+    `rails.json:${lines + 1}: } where a value belongs`,
+  ]);
 });
 
 t.test('JSON with lines reads what JSON reads', async (t) => {
