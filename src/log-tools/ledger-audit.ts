@@ -43,12 +43,16 @@ interface Sums {
 }
 
 export function ledgerLines(audits: readonly (LedgerAudit & PartitionName)[]): string[] {
-  return audits.flatMap((audit) =>
-    audit.faults.map(({ accountId, transactionId, problem }) => {
-      const names = [nameOf(audit), accountId, transactionId ?? ''].filter((name) => name !== '');
-      return `${names.join(' ')}: ${problem}`;
-    }),
-  );
+  return audits.flatMap((audit) => {
+    const hidden = audit.faultCount - audit.faults.length;
+    return [
+      ...audit.faults.map(({ accountId, transactionId, problem }) => {
+        const names = [nameOf(audit), accountId, transactionId ?? ''].filter((name) => name !== '');
+        return `${names.join(' ')}: ${problem}`;
+      }),
+      ...(hidden > 0 ? [`${nameOf(audit)}: ${hidden} more faults in its ledger`] : []),
+    ];
+  });
 }
 
 /** What was added up. */

@@ -79,6 +79,7 @@ export function accountResult(
       ...lines,
       '',
       `As of ${until}${seal === null ? '' : `, batch ${seal.batch}, whose hash is ${seal.hash}`}. ${speedOf(replayed)}`,
+      ...(faults.length === 0 ? [] : [NEXT_OF_DAMAGE]),
     ],
   };
 }

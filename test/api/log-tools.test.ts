@@ -556,6 +556,8 @@ t.test('damage at the end of a log is told with all that can still be told', asy
   const account = await toolJson('replay', '--data', copy, '--account', service.demo.account_id);
   t.hasStrict(account, { status: 1, report: { found: true, upTo: sequence } });
   t.match(account.report.faults, [fault]);
+  const shown = await tool('replay', '--data', copy, '--account', service.demo.account_id);
+  t.match(shown.out, /\nNext: day 4 of deploy\/README\.md\.\n$/);
   // Not the live service's: what was started over the copy may have written more since.
   const sound = ['--data', await stoppedCopy(), '--account', service.demo.account_id] as const;
   const whole = await toolJson('replay', ...sound, '--until', `${sequence}`);

@@ -162,8 +162,11 @@ t.test('all faults are counted, and so many are told', (t) => {
     key: `chg_${i}`,
     value: '{',
   }));
-  const { faults, faultCount } = auditLedger(rows);
+  const audited = auditLedger(rows);
+  const { faults, faultCount } = audited;
   t.equal(faultCount, rows.length);
+  const lines = ledgerLines([{ ...audited, group: 'accounts', partition: 3 }]);
+  t.strictSame(lines.slice(faults.length), ['accounts/3: 1 more faults in its ledger']);
   t.equal(faults.length, LIMITS.logToolDifferencesShownMax);
   t.end();
 });
