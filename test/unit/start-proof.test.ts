@@ -1,5 +1,6 @@
 // How long the mark of a start stays: the start after one that was ended by what it read looks at that first.
 
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -42,3 +43,19 @@ t.test('a process that ends as it should takes it away at once', async (t) => {
   proof.end();
   t.notOk(existsSync(join(directory, 'starting')));
 });
+
+for (const [status, isLeft] of [
+  [0, false],
+  [1, true],
+] as const) {
+  t.test(`a start that ends with status ${status} ${isLeft ? 'leaves it' : 'takes it away'}`, async (t) => {
+    const directory = temporaryDirectory(t);
+    const code = `
+      const { proveStart } = await import('./src/damage/start-proof.ts');
+      await proveStart(${JSON.stringify(directory)}, {});
+      process.exit(${status});`;
+    const ended = spawnSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8' });
+    t.equal(ended.status, status, ended.stderr);
+    t.equal(existsSync(join(directory, 'starting')), isLeft, 'where it failed the next one looks first');
+  });
+}
