@@ -1,7 +1,10 @@
-// What trim keeps of a log whose end has no records: batches that only open an epoch, or nothing but where it begins.
+// What trim keeps of a log whose end has no records: batches that only open an epoch, or nothing but where it begins. And which
+// segments of its archive it proves.
+import { appendFileSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { WriteAheadLog } from '../../../wal/log.ts';
-import { checkpointAll, next, toolJson, tool, write } from './tool-logs.ts';
+import { checkpointAll, next, tips, toolJson, tool, write } from './tool-logs.ts';
 
 t.test('the last record stays when it is needed, though the batches behind it have none', async (t) => {
   const [data, archive] = [next(), next()];
@@ -48,5 +51,39 @@ t.test('of a log that only says where it begins there is nothing to remove', asy
   t.match(await toolJson('trim', ...asked), {
     status: 0,
     report: { partitions: [{ from: 9, last: 9, left: 0 }] },
+  });
+});
+
+t.test('every segment of what goes is proven, and no other', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 6, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  // Batches 1 to 3, 4 and 5, 6 and 7.
+  for (const before of ['2026-01-01T00:00:03Z', '2026-01-01T00:00:05Z', '2026-02-01']) {
+    await tool('archive', '--data', data, '--to', archive, '--before', before);
+  }
+  const [first, ...others] = readdirSync(archive)
+    .filter((file) => file.startsWith('accounts-1-'))
+    .toSorted()
+    .map((file) => join(archive, file)) as [string, string, string];
+  const trim = ['trim', '--data', data, '--archive', archive, '--yes'] as const;
+  const whole = others.map((file) => [file, readFileSync(file)] as const);
+  for (const [file, bytes] of whole) {
+    appendFileSync(file, 'x');
+    t.match(await tool(...trim), { status: 1, err: `${file} has changed` });
+    writeFileSync(file, bytes);
+  }
+  t.hasStrict(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  for (const file of others) appendFileSync(file, 'x');
+  // Batch 4 has records 7 to 9.
+  t.match(await toolJson(...trim, '--keep-sequence', '7'), {
+    status: 0,
+    report: { partitions: [{ last: 3 }, { last: 3 }, { last: 3 }] },
+  });
+  for (const [file, bytes] of whole) writeFileSync(file, bytes);
+  rmSync(first);
+  t.match(await toolJson(...trim), {
+    status: 0,
+    report: { partitions: [{ from: 3, last: 6 }, { last: 6 }, { last: 6 }] },
   });
 });
