@@ -40,6 +40,13 @@ t.test(
       await reader.close();
       ends.push({ timeMs: Math.max(...tips.map(({ timeMs }) => timeMs)), tips });
     }
+    await write(data, 1, { epoch: 3 });
+    const archived = await tool('archive', '--data', data, '--to', to, '--before', '2999-01-01');
+    t.match(
+      archived,
+      { status: 0, out: /sequences 10 to/ },
+      'which goes on with it, and is of no one moment',
+    );
     const { points } = JSON.parse(readFileSync(join(to, 'manifest.json'), 'utf8'));
     t.strictSame(points, ends);
   },
