@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
 import { quiet } from './run-tool.ts';
@@ -170,6 +171,29 @@ t.test('what a killed tool had left stays while nothing takes its place', async 
   t.strictSame(await tips(restored), await tips(data));
 });
 
+t.test('nor does it go with a backup that leaves its partition out', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const manifest = readFileSync(join(to, 'manifest.json'));
+  await write(data, 2, { epoch: 2 });
+  await tool('backup', '--data', data, '--to', to);
+  writeFileSync(join(to, 'manifest.json'), manifest);
+  await write(data, 1, { epoch: 3 });
+  const left = readdirSync(to).filter((file) => /^(accounts|webhooks)-0-0{11}5-/.test(file));
+  t.equal(left.length, 2);
+  const database = openLogDatabase({ directory: data });
+  // Found when the accounts that it reads have been written.
+  const damaged: [string, number, number] = ['webhooks', 0, 6];
+  await database.put(damaged, Buffer.from(database.getBinary(damaged)!).fill(0, 70, 80));
+  await database.close();
+  t.match(await toolJson('backup', '--data', data, '--to', to), {
+    status: 1,
+    report: { segments: [{ group: 'accounts', partition: 1 }], removed: [/^accounts-1-0{11}5-/] },
+  });
+  for (const file of left) t.ok(readdirSync(to).includes(file), file);
+});
+
 t.test('what a manifest names stays, though whoever added it fails afterwards', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 3);
@@ -249,6 +273,11 @@ t.test('a manifest that is damaged is told by name, with what can be done', asyn
   ] as const) {
     writeFileSync(file, later.replace(said, turnedOver));
     t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `${file} is damaged (` });
+  }
+  // Of the part before it: the next one would be kept in its place.
+  for (const word of ['"number"', '"sha256"']) {
+    writeFileSync(file, later.replace(word, word.replace('"', '"x')));
+    t.match(await tool('backup', '--data', data, '--to', to), { status: 1, err: `${file} is damaged (` });
   }
   rmSync(file);
   mkdirSync(file);
