@@ -76,7 +76,7 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
     (await Promise.all(lengths)).reduce((sum, length) => sum + length, 0),
   );
   const segments: Segment[] = [];
-  let isOfCluster = target.partitions().length === 0;
+  const proven = new Set<string>();
   const failures = await failuresOf(names, async (name) => {
     const place = { link, ...name };
     const start = target.endOf(name) ?? emptyTip;
@@ -87,11 +87,9 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
       return written;
     });
     if (segment !== null) segments.push(segment);
-    isOfCluster ||= start.batch > 0;
+    if (start.batch > 0) proven.add(nameOf(name));
   });
-  const [failure] = failures;
-  // What begins here could be added to the archive of another cluster.
-  if (failure !== undefined && !isOfCluster) throw failure.error;
+  if (proven.size === 0) await assertOfCluster(link, target, there, failures);
   const faults = faultsOf(failures);
   // Asked last: a format is raised before any record of it is written.
   const isAsked = segments.length > 0 && !failures.some(({ error }) => error instanceof NatsError);
@@ -106,6 +104,35 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
 
 interface Failure extends PartitionName {
   readonly error: unknown;
+}
+
+/** Whatever is asked for: what begins here could be added to the archive of another cluster. */
+async function assertOfCluster(
+  link: NatsLink,
+  target: SegmentDirectory,
+  there: readonly PartitionPlace[],
+  failures: readonly Failure[],
+): Promise<void> {
+  const archived = target.partitions();
+  const problems = failures.map(({ error }) => error);
+  for (const name of archived) {
+    if (failures.some((failure) => nameOf(failure) === nameOf(name))) continue;
+    const place = there.find((each) => nameOf(each) === nameOf(name));
+    try {
+      if (place === undefined) throw new Error(`${nameOf(name)}: there is no stream of it`);
+      await assertGoesOn({ link, ...place }, target);
+      return;
+    } catch (error) {
+      problems.push(error);
+    }
+  }
+  if (archived.length > 0) throw problems[0];
+}
+
+async function assertGoesOn(place: StreamPartition, archive: SegmentDirectory): Promise<void> {
+  const following = batchesFollowing(place, archive.endOf(place) ?? emptyTip, archive);
+  await following.next();
+  await following.return(undefined);
 }
 
 /** One of which `work` fails keeps nothing from the others. */

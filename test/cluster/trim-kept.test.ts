@@ -1,6 +1,6 @@
 // What trimming leaves in a stream, to the batch: what an empty machine looks at before its snapshot, what webhooks have still to
 // read, and all that the archive does not prove to have.
-import { appendFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
@@ -132,13 +132,14 @@ t.test('an archive says of what it finds no stream', async (t) => {
   t.match(await add(), { status: 1, out: '', err: /^archive: this NATS has no log of a cluster/ });
   const [lost, kept] = [await opened('accounts', 8), await opened('accounts', 9)];
   for (const log of [lost, kept]) await writeTo(log, 3);
-  t.equal((await add('--partition', '8')).status, 0);
+  t.equal((await add()).status, 0);
+  await writeTo(kept, 6);
   await nats.manager.streams.delete(logStream('accounts', 8));
   const why = 'accounts/8: nothing was added: there is no stream of it, and the archive has it up to batch 3';
   const { status, out } = await add();
   t.equal(status, 1);
   t.strictSame(out.split('\n').slice(1), [why, '']);
-  t.match(out, /^accounts.9: sequences 1 to 4/, 'all others are');
+  t.match(out, /^accounts.9: sequences 5 to 10/, 'all others are');
   const again = await add('--partition', '8');
   t.equal(again.status, 1);
   t.match(again.out, why);
@@ -188,6 +189,33 @@ t.test('an archive that cannot go on with a partition goes on with the others', 
   t.match(err, /^archive: the stream of accounts.11 begins with batch 6/);
   t.equal(none, '');
   t.equal(readFileSync(join(other, 'manifest.json'), 'utf8'), manifest, 'nothing shows that it is of this');
+});
+
+t.test('nothing goes into the archive of another cluster, whichever partitions are asked for', async (t) => {
+  const archive = join(archives, 'of-another');
+  await writeTo(await opened('accounts', 20), 3);
+  await archived(archive, 20);
+  await nats.manager.streams.delete(logStream('accounts', 20));
+  const another = temporaryLog();
+  t.teardown(() => another.remove());
+  await ensureLogStream(nats.manager, 'accounts', 20, 1);
+  const log = another.log.openPartition('accounts', 20, {
+    epoch: 2,
+    replica: replica(20),
+    onDurable: () => {},
+  });
+  await log.drained();
+  await writeTo(log, 6);
+  await writeTo(await opened('accounts', 21), 3);
+  const manifest = readFileSync(join(archive, 'manifest.json'), 'utf8');
+  const { status, err } = await tool('archive', 21, '--to', archive, '--before', '2999-01-01');
+  t.equal(status, 1);
+  t.match(err, /^archive: .*accounts.20/);
+  t.equal(readFileSync(join(archive, 'manifest.json'), 'utf8'), manifest);
+  t.strictSame(
+    readdirSync(archive).filter((name) => name.includes('-21')),
+    [],
+  );
 });
 
 t.test('what an empty machine looks at before the snapshot stays', async (t) => {
