@@ -130,6 +130,18 @@ function floatOf(
 
 const HEADINGS = 'Time,Type,Reference,Amount,Currency';
 
+t.test('each field is read from the column that was named for it', (t) => {
+  const columns = { reference: 'ID', amount: 'Sum', currency: 'Money', time: 'On', type: 'Kind' };
+  const text =
+    'Time,Type,Reference,Amount,Currency,ID,Sum,Money,On,Kind\n,x,y,1,UGX,A1,5,KES,2026-07-01,Refund\n';
+  t.hasStrict(readStatement(text, columns, 'Z'), [
+    { reference: 'A1', amountText: '5', currency: 'KES', at: START, reversal: true },
+  ]);
+  const named = { ...columns, type: 'Type' };
+  t.hasStrict(readStatement(text, named, 'Z'), [{ reference: 'A1', reversal: false }]);
+  t.end();
+});
+
 t.test('what agrees, what is missing, extra or different, and what is outside the period', async (t) => {
   const [paid, sent, reversed, unpaid, wrong, late, early, other, unknown] = [
     id('charge', 1),
