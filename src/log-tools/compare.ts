@@ -120,7 +120,9 @@ function compareKeys(a: Row, b: Row): number {
 function fieldsThatDiffer(log: Row | null, checkpoint: Row | null): FieldDifference[] {
   const found: FieldDifference[] = [];
   differ('', parsed(log), parsed(checkpoint), found);
-  return found;
+  if (found.length > 0) return found;
+  // It is written in another way, and says the same.
+  return [{ path: '', log: shown('', log?.value), checkpoint: shown('', checkpoint?.value) }];
 }
 
 /** By name where the row is of a transaction; other rows are JSON, or short text of their own kind. One that cannot be read
@@ -143,21 +145,24 @@ function differ(path: string, log: unknown, checkpoint: unknown, found: FieldDif
     return;
   }
   if (log === checkpoint) return;
-  found.push({ path, log: shown(path, log), checkpoint: shown(path, checkpoint) });
+  const isNamed = path !== '' && log !== undefined && checkpoint !== undefined;
+  found.push({ path, log: shown(path, log, isNamed), checkpoint: shown(path, checkpoint, isNamed) });
 }
 
-/** In a row that cannot be read nothing says what is a number; times are longer. */
-const LIKE_MSISDN = /(?<!\d)\d{9,12}(?!\d)/g;
+/** In a row that cannot be read nothing says what is a number; times are longer, or of another millennium. */
+const LIKE_MSISDN = /(?<!\d)(?:\d{9,12}|2\d{12,13})(?!\d)/g;
 
-/** Full phone numbers are not shown. */
-function shown(path: string, value: unknown): unknown {
+/** Full phone numbers are not shown. `isNamed`: both sides have a field of that name, so what it is can be told by it. */
+function shown(path: string, value: unknown, isNamed = false): unknown {
   if (isObject(value)) {
-    const entries = Object.entries(value).map(([name, inner]) => [name, shown(name, inner)]);
+    // A row that one side has alone is of the names that it has.
+    const areNamed = isNamed || path === '';
+    const entries = Object.entries(value).map(([name, inner]) => [name, shown(name, inner, areNamed)]);
     return Array.isArray(value) ? entries.map(([, inner]) => inner) : Object.fromEntries(entries);
   }
   if (typeof value !== 'string') return value;
-  if (path === '') return value.replaceAll(LIKE_MSISDN, maskMsisdn);
-  return path.endsWith('msisdn') ? maskMsisdn(value) : value;
+  if (path.endsWith('msisdn')) return maskMsisdn(value);
+  return isNamed ? value : value.replaceAll(LIKE_MSISDN, maskMsisdn);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

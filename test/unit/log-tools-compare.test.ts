@@ -5,7 +5,7 @@ import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { compareRows } from '../../src/log-tools/compare.ts';
 import type { Row } from '../../wal/types.ts';
-import { charge, merchant } from './domain/scenario.ts';
+import { ACCOUNT, charge, merchant, START } from './domain/scenario.ts';
 
 const row = (key: string, value: string | null = '1', table = 'account'): Row => ({ table, key, value });
 const never = (): boolean => false;
@@ -106,6 +106,38 @@ t.test('those of a transaction, by their names', (t) => {
   ];
   const { differences } = compareRows(of({}), of({ status: 'FAILED', released: true }), never);
   t.strictSame(differences[0]?.fields.map(({ path }) => path).toSorted(), ['released', 'status']);
+  t.end();
+});
+
+t.test('rows that are written differently, and say the same, are shown as they are', (t) => {
+  const { differences } = compareRows([row('a', '{"at":1}')], [row('a', '{ "at": 1}')], never);
+  t.strictSame(differences[0]?.fields, [{ path: '', log: '{"at":1}', checkpoint: '{ "at": 1}' }]);
+  t.end();
+});
+
+t.test('whichever bit of a row turns over, no number is told in full', (t) => {
+  const scenario = merchant();
+  const { id, msisdn } = scenario.create(charge());
+  const shown: string[] = [];
+  const account = JSON.stringify({ id: ACCOUNT, wallets: [{ msisdn, at: START }], at: START });
+  for (const [table, key, value] of [
+    ['account', ACCOUNT, account],
+    ['transaction', id, encodeTransaction(scenario.transaction(id))],
+  ] as const) {
+    const bytes = Buffer.from(value);
+    for (let bit = 0; bit < bytes.length * 8; bit += 1) {
+      const turned = Buffer.from(bytes);
+      turned[bit >> 3]! ^= 1 << (bit & 7);
+      const { differences } = compareRows(
+        [row(key, value, table)],
+        [row(key, turned.toString(), table)],
+        never,
+      );
+      const told = JSON.stringify(differences);
+      if (told.includes(msisdn)) shown.push(`bit ${bit} of ${value}: ${told}`);
+    }
+  }
+  t.strictSame(shown, []);
   t.end();
 });
 
