@@ -91,6 +91,24 @@ async function withLeases<T>(use: (table: LeaseTable) => Promise<T> | T): Promis
 const leaseOf = (partition: number): Promise<LeaseEntry | undefined> =>
   withLeases((table) => table.lease(GROUP, partition)?.value);
 
+/** As put-back leaves it where it was interrupted; null: where it was not. */
+async function notePuttingBack(partition: number, what: 'whole' | 'end' | null): Promise<void> {
+  await withLeases(async (table) => {
+    const { value, revision } = table.lease(GROUP, partition)!;
+    const { puttingBack: _, ...rest } = value;
+    const changed = what === null ? rest : { ...rest, puttingBack: what };
+    await table.write(`lease.${GROUP}.${partition}`, changed, revision);
+  });
+}
+
+async function turnBit(node: string, partition: number, batch: number): Promise<void> {
+  const database = openLogDatabase({ directory: join(root, node) });
+  const bytes = Buffer.from(database.getBinary([GROUP, partition, batch])!);
+  bytes.writeUInt8(bytes.readUInt8(70) ^ 1, 70);
+  await database.put([GROUP, partition, batch], bytes);
+  await database.close();
+}
+
 /** As a node reads it that has nothing but what is in its log. */
 async function isProven(t: Test, node: string, partition: number): Promise<void> {
   const log = open(node);
@@ -221,6 +239,8 @@ t.test('a log that ends later than the one that was put back without it is not p
   writeFileSync(join(ends, 'g2.json'), out);
   const early = await putBack('g2', '--ends', ends, ...WRITE);
   t.match(early, { status: 0 }, early.err);
+  // Nor where the last that stands there is no batch.
+  await publisher.publish(logSubject(GROUP, partition), Buffer.from('an answer'), {});
   const late = await putBack('g1', '--ends', ends, ...WRITE);
   const why = 'refused: this log ends later than its stream, which has epoch 1, sequence 3, batch 4: ';
   t.match(late, { status: 1, out: new RegExp(`accounts/${partition} +${why}`) }, late.err);
@@ -261,16 +281,8 @@ t.test('a log that is damaged is refused, and keeps no other from being put back
   mkdirSync(ends);
   const { out } = await runTool(walTools, 'inspect', '--data', join(root, 'h1'), '--json');
   writeFileSync(join(ends, 'h1.json'), out);
-  const database = openLogDatabase({ directory: join(root, 'h1') });
-  for (const [partition, batch] of [
-    [atEnd, 4],
-    [within, 2],
-  ] as const) {
-    const bytes = Buffer.from(database.getBinary([GROUP, partition, batch])!);
-    bytes.writeUInt8(bytes.readUInt8(70) ^ 1, 70);
-    await database.put([GROUP, partition, batch], bytes);
-  }
-  await database.close();
+  await turnBit('h1', atEnd, 4);
+  await turnBit('h1', within, 2);
 
   const damaged = (partition: number, batch: number): RegExp =>
     new RegExp(
@@ -303,10 +315,7 @@ t.test('one that was interrupted goes on, with the same log alone', async (t) =>
   await nats.manager.streams.delete(logStream(GROUP, partition));
   await nats.manager.streams.add(config);
   for (const { data } of bytes) await publisher.publish(logSubject(GROUP, partition), data, {});
-  await withLeases(async (table) => {
-    const { value, revision } = table.lease(GROUP, partition)!;
-    await table.write(`lease.${GROUP}.${partition}`, { ...value, puttingBack: 'whole' }, revision);
-  });
+  await notePuttingBack(partition, 'whole');
   t.match(await putBack('d2', ...one(partition), ...WRITE), { status: 1, err: /another log was put back/ });
   const again = await putBack('d1', ...one(partition), ...WRITE);
   t.match(again, { status: 0, out: /batches 6 to 8/ }, again.err);
@@ -314,6 +323,99 @@ t.test('one that was interrupted goes on, with the same log alone', async (t) =>
   t.strictSame(await leaseOf(partition), { node: null, session: null, epoch: 2, hasBegun: true });
   await isProven(t, 'd1', partition);
 });
+
+t.test('a stream that was purged gets the end of what it had, behind its last place', async (t) => {
+  const partition = newPartition();
+  const stream = logStream(GROUP, partition);
+  await write('k', partition, [1, 2]);
+  t.match(await putBack('k', ...one(partition), ...WRITE), { status: 0 });
+  // Two batches that the stream never had.
+  await write('k', partition, [3], 1);
+  await nats.manager.streams.purge(stream);
+  cpSync(join(root, 'k'), join(root, 'k-damaged'), { recursive: true });
+  await turnBit('k-damaged', partition, 8);
+  t.match(await putBack('k-damaged', ...one(partition)), {
+    status: 1,
+    err: /batch 8: CRC32C differs.*put back another node's log/,
+  });
+  const late = open('k-late');
+  await late.startAt(GROUP, partition, {
+    batch: 9,
+    sequence: 7,
+    epoch: 3,
+    timeMs: 1,
+    hash: Buffer.alloc(32, 1),
+  });
+  await late.close();
+  await write('k-late', partition, [3]);
+  t.match(await putBack('k-late', ...one(partition)), { status: 1, err: /has had nothing of this log/ });
+  await notePuttingBack(partition, 'whole');
+  t.match(await putBack('k', ...one(partition)), { status: 1, err: /another log was put back/ });
+
+  await notePuttingBack(partition, null);
+  const written = await putBack('k', ...one(partition), ...WRITE);
+  t.match(written, { status: 0, out: /batches 1 to 8, up to epoch 2, sequence 6/ }, written.err);
+  const places = Array.from({ length: 8 }, (_, i) => [9 + i, 1 + i] as [number, number]);
+  t.strictSame(await placesIn(partition), places);
+  t.strictSame(await leaseOf(partition), { node: null, session: null, epoch: 3, hasBegun: true });
+  // Interrupted as it came to its end.
+  await notePuttingBack(partition, 'end');
+  t.match(await putBack('k', ...one(partition), ...WRITE), { status: 0, out: /all there/ });
+  t.strictSame(await placesIn(partition), places);
+  t.notOk((await leaseOf(partition))?.puttingBack);
+});
+
+t.test('a log that goes on elsewhere than what was put back of another does not go on with it', async (t) => {
+  const partition = newPartition();
+  await write('m', partition, [1, 2]);
+  t.match(await putBack('m', ...one(partition), ...WRITE), { status: 0 });
+  await notePuttingBack(partition, 'whole');
+  await write('m-short', partition, [1], 1);
+  const late = open('m-late');
+  await late.startAt(GROUP, partition, {
+    batch: 9,
+    sequence: 7,
+    epoch: 3,
+    timeMs: 1,
+    hash: Buffer.alloc(32, 1),
+  });
+  await late.close();
+  await write('m-late', partition, [3]);
+  for (const node of ['m-short', 'm-late']) {
+    t.match(
+      await putBack(node, ...one(partition), ...WRITE),
+      { status: 1, err: /another log was put back/ },
+      node,
+    );
+  }
+});
+
+t.test(
+  'of equal ends the log that begins earlier is put back, and none while one cannot say its end',
+  async (t) => {
+    const partition = newPartition();
+    await write('n', partition, [1, 2]);
+    const log = open('n');
+    await log.trimBefore(GROUP, partition, 5);
+    const { epoch, sequence, batch } = log.tip(GROUP, partition);
+    await log.close();
+    const ends = join(root, 'ends-of-n');
+    mkdirSync(ends);
+    const place = { group: GROUP, partition };
+    for (const [said, expected] of [
+      [
+        { tip: { epoch, sequence, batch }, start: { batch: 3 } },
+        `kept: other.json has epoch 2, sequence ${sequence}`,
+      ],
+      [{ problem: 'it is damaged' }, 'refused: other.json cannot say where its log ends: it is damaged'],
+      [{ tip: { epoch, sequence, batch }, start: { batch: 5 } }, 'batches 5 to 8'],
+    ] as const) {
+      writeFileSync(join(ends, 'other.json'), JSON.stringify({ partitions: [{ ...place, ...said }] }));
+      const { out } = await putBack('n', '--ends', ends);
+      t.match(out, new RegExp(`accounts/${partition} +${expected}`));
+    }
+  },
+);
 
 t.test('what a node may be serving is left alone, and an epoch never falls', async (t) => {
   const partition = newPartition();
