@@ -9,7 +9,7 @@ import { storyLines } from '../../src/log-tools/story-text.ts';
 import type { Story } from '../../src/log-tools/story.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
-import { ACCOUNT, APP, body, charge, merchant, MINUTE, START } from './domain/scenario.ts';
+import { ACCOUNT, APP, body, charge, merchant, MINUTE, outcome, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -165,4 +165,31 @@ t.test('where another partition’s merchant has named it, it is found in its ow
   const { status, out } = await runTool(logTools, 'inspect', '--transaction', made.id, '--data', directory);
   t.equal(status, 0, out);
   t.match(out, new RegExp(`^${made.id}  CHARGE of [^]* accounts/1  sequence `));
+});
+
+t.test('of what was trimmed it is not told, though what followed is there', async (t) => {
+  const directory = `${temporaryDirectory(t)}/data`;
+  const account = merchant();
+  const made = account.create(charge());
+  const created = account.lines.length;
+  account.later(MINUTE).when(outcome(made.id, 'SUCCESSFUL'));
+  const log = WriteAheadLog.open({
+    directory,
+    now: () => START,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
+  for (const line of account.lines.slice(0, created)) partition.append(line);
+  await partition.drained();
+  for (const line of account.lines.slice(created)) partition.append(line);
+  await partition.drained();
+  await log.closePartition(partition);
+  log.refresh();
+  await log.trimBefore('accounts', 0, log.lastBatchNumber('accounts', 0));
+  await log.close();
+  t.match(await runTool(logTools, 'inspect', '--transaction', made.id, '--data', directory), {
+    status: 1,
+    out: /No record of .* Trimmed batches are in their archive: restore it/,
+    err: '',
+  });
 });
