@@ -90,11 +90,13 @@ function uncountedBeside(log: LogReader, views: ViewStore, partition: number): s
 
 function applyTail(memory: Memory, log: LogReader, partition: number, after: number): void {
   const group = groupOf('accounts');
-  for (const { records, firstSequence } of log.read('accounts', partition, { fromSequence: after + 1 })) {
-    for (let index = Math.max(0, after + 1 - firstSequence); index < records.length; index += 1) {
-      const sequence = firstSequence + index;
+  let sequence = after;
+  // A checkpoint that the log holds ends where a batch does.
+  for (const { records } of log.read('accounts', partition, { fromSequence: after + 1 })) {
+    for (const line of records) {
+      sequence += 1;
       memory.beginRecord(sequence);
-      evolve(memory, group.decode(records[index] ?? '') as AccountRecord, sequence);
+      evolve(memory, group.decode(line) as AccountRecord, sequence);
     }
   }
 }
