@@ -146,6 +146,17 @@ const importRules: readonly ImportRule[] = [
     ],
   },
   {
+    // Reads the log as the log tools do.
+    from: 'src/rails/tools/reconcile.ts',
+    to: [
+      'src/rails/statement{,-csv}.ts',
+      'src/log-tools/data.ts',
+      'src/domain/event-codec.ts',
+      'actors/{accounts,runtime}/**',
+      'wal/**',
+    ],
+  },
+  {
     from: 'src/rails/**',
     to: ['src/rails/**', 'src/domain/**', 'src/{limits,node-http}.ts', 'src/observability/**'],
   },
