@@ -324,6 +324,15 @@ t.test('one that was interrupted goes on, with the same log alone', async (t) =>
   await isProven(t, 'd1', partition);
 });
 
+/** A log that begins with a snapshot of another history, behind all that a stream has. */
+async function writeLate(node: string, partition: number): Promise<void> {
+  const log = open(node);
+  const hash = Buffer.alloc(32, 1);
+  await log.startAt(GROUP, partition, { batch: 9, sequence: 7, epoch: 3, timeMs: 1, hash });
+  await log.close();
+  await write(node, partition, [3]);
+}
+
 t.test('a stream that was purged gets the end of what it had, behind its last place', async (t) => {
   const partition = newPartition();
   const stream = logStream(GROUP, partition);
@@ -338,16 +347,7 @@ t.test('a stream that was purged gets the end of what it had, behind its last pl
     status: 1,
     err: /batch 8: CRC32C differs.*put back another node's log/,
   });
-  const late = open('k-late');
-  await late.startAt(GROUP, partition, {
-    batch: 9,
-    sequence: 7,
-    epoch: 3,
-    timeMs: 1,
-    hash: Buffer.alloc(32, 1),
-  });
-  await late.close();
-  await write('k-late', partition, [3]);
+  await writeLate('k-late', partition);
   t.match(await putBack('k-late', ...one(partition)), { status: 1, err: /has had nothing of this log/ });
   await notePuttingBack(partition, 'whole');
   t.match(await putBack('k', ...one(partition)), { status: 1, err: /another log was put back/ });
@@ -371,16 +371,7 @@ t.test('a log that goes on elsewhere than what was put back of another does not 
   t.match(await putBack('m', ...one(partition), ...WRITE), { status: 0 });
   await notePuttingBack(partition, 'whole');
   await write('m-short', partition, [1], 1);
-  const late = open('m-late');
-  await late.startAt(GROUP, partition, {
-    batch: 9,
-    sequence: 7,
-    epoch: 3,
-    timeMs: 1,
-    hash: Buffer.alloc(32, 1),
-  });
-  await late.close();
-  await write('m-late', partition, [3]);
+  await writeLate('m-late', partition);
   for (const node of ['m-short', 'm-late']) {
     t.match(
       await putBack(node, ...one(partition), ...WRITE),

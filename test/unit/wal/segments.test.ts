@@ -125,13 +125,19 @@ t.test('segments whose manifest is lost are not taken for what a killed tool had
   t.strictSame(readdirSync(to), before);
 });
 
-t.test('what a killed tool had left stays while nothing takes its place', async (t) => {
+/** `manifest`: of the first time. */
+async function backedUpTwice() {
   const [data, to] = [next(), next()];
   await write(data, 3);
   await tool('backup', '--data', data, '--to', to);
   const manifest = readFileSync(join(to, 'manifest.json'));
   await write(data, 2, { epoch: 2 });
   await tool('backup', '--data', data, '--to', to);
+  return { data, to, manifest };
+}
+
+t.test('what a killed tool had left stays while nothing takes its place', async (t) => {
+  const { data, to, manifest } = await backedUpTwice();
   // As one that was killed before the manifest was in place, or as a manifest of yesterday that was put back.
   writeFileSync(join(to, 'manifest.json'), manifest);
   writeFileSync(join(to, 'manifest.json.part'), manifest.subarray(0, 100));
@@ -172,12 +178,7 @@ t.test('what a killed tool had left stays while nothing takes its place', async 
 });
 
 t.test('nor does it go with a backup that leaves its partition out', async (t) => {
-  const [data, to] = [next(), next()];
-  await write(data, 3);
-  await tool('backup', '--data', data, '--to', to);
-  const manifest = readFileSync(join(to, 'manifest.json'));
-  await write(data, 2, { epoch: 2 });
-  await tool('backup', '--data', data, '--to', to);
+  const { data, to, manifest } = await backedUpTwice();
   writeFileSync(join(to, 'manifest.json'), manifest);
   await write(data, 1, { epoch: 3 });
   const left = readdirSync(to).filter((file) => /^(accounts|webhooks)-0-0{11}5-/.test(file));
