@@ -6,6 +6,7 @@
 // Invariants: each record is handed over once, in order; one source at a time is listened to; what is read from the own
 // log is in the stream too (`own` is null where the stream may lag: REPLICATION=async).
 
+import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { Feed, FeedHandler, Subscription } from '../bus/feed.ts';
 
@@ -13,7 +14,7 @@ type Handler = FeedHandler<never>;
 
 export interface OwnLog {
   readonly feed: Feed;
-  /** Sequence of the last record that the log does not have any more; 0: it has all. */
+  /** Sequence of the last record that the log does not have any more; 0: it has all. Throws LogCorruption. */
   beginsAfter(group: GroupName, partition: number): number;
 }
 
@@ -71,11 +72,22 @@ export class NodeFeed implements Feed {
   #sourceOf(group: GroupName, partition: number, cursor: number): Feed {
     const { own, stream } = this.#options;
     if (own === null || !this.#written.has(`${group}/${partition}`)) return stream;
-    return own.beginsAfter(group, partition) <= cursor ? own.feed : stream;
+    return beginsBy(own, group, partition, cursor) ? own.feed : stream;
   }
 
   #changeOver(group: GroupName, partition: number): void {
     for (const each of this.#subscriptions.get(`${group}/${partition}`) ?? []) each.changeOver();
+  }
+}
+
+/** False also where that cannot be read: the stream has it all, and the next checkpoint says that the log is damaged. Thrown in the
+ *  midst of a delivery, it would end the process, and all that others are served by it. */
+function beginsBy(own: OwnLog, group: GroupName, partition: number, cursor: number): boolean {
+  try {
+    return own.beginsAfter(group, partition) <= cursor;
+  } catch (error) {
+    if (error instanceof LogCorruption) return false;
+    throw error;
   }
 }
 

@@ -3,6 +3,7 @@ import t from 'tap';
 import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import type { Feed, FeedBatch } from '../../src/bus/feed.ts';
 import { NodeFeed, type OwnLog } from '../../src/cluster/node-feed.ts';
+import { LogCorruption } from '../../wal/batch.ts';
 
 const BATCH = 3;
 
@@ -233,4 +234,38 @@ t.test('however often the owner changes while a batch is handled, one source is 
       Array.from({ length: isClosed ? 1 : 2 * BATCH }, (_, n) => n + 1),
     );
   }
+});
+
+t.test('where it cannot be read what the own log begins after, the stream goes on', async (t) => {
+  const sources = new TwoSources();
+  let isDamaged = false;
+  const own: OwnLog = {
+    feed: sources.ownFeed,
+    beginsAfter: () => {
+      if (!isDamaged) return 0;
+      throw new LogCorruption({ group: 'accounts', partition: 0, batch: 0, sequence: 0 }, 'rotten');
+    },
+  };
+  const feed = new NodeFeed({ stream: sources.stream, own });
+  feed.written('accounts', 0);
+  const heard: number[] = [];
+  const listen = (): ReturnType<Feed['subscribe']> =>
+    feed.subscribe<number>('accounts', 0, heard.length, ({ records }) => void heard.push(...records));
+  const before = listen();
+  sources.append();
+  while (heard.length < BATCH) await turns(1);
+  isDamaged = true;
+  for (const subscription of [before, null]) {
+    const listening = subscription ?? listen();
+    const count = heard.length + 2 * BATCH;
+    sources.append();
+    sources.append();
+    while (heard.length < count) await turns(1);
+    t.notOk(feed.isOwn('accounts', 0, heard.length));
+    await listening.close();
+  }
+  t.strictSame(
+    heard,
+    Array.from({ length: 5 * BATCH }, (_, n) => n + 1),
+  );
 });
