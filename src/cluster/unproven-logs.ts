@@ -10,7 +10,7 @@ export class UnprovenLogs {
   readonly #whys = new Map<string, string>();
   readonly #onUnreadable: (group: GroupName, partition: number) => void;
 
-  /** `onUnreadable`: the local log could not be read as it should. */
+  /** `onUnreadable`: the local log of that partition could not be read as it should. */
   constructor(onUnreadable: (group: GroupName, partition: number) => void) {
     this.#onUnreadable = onUnreadable;
   }
@@ -36,7 +36,8 @@ export class UnprovenLogs {
       return result;
     } catch (error) {
       if (error instanceof LogDiverged) this.#whys.set(`${group}/${partition}`, error.message);
-      if (error instanceof LogCorruption) this.#onUnreadable(group, partition);
+      // It may be another's: webhooks are proven by their accounts.
+      if (error instanceof LogCorruption) this.#onUnreadable(error.group as GroupName, error.partition);
       throw error;
     }
   }
