@@ -14,7 +14,7 @@ export interface DiskSpaceOptions {
   readonly reserveBytes: number;
   /** The disk is short, and in what way, also at first; null: it has room again. */
   readonly onChange: (shortage: string | null) => void;
-  /** Its space cannot be told. */
+  /** Its space cannot be told: once, until it can be again. */
   readonly onError: (error: Error) => void;
 }
 
@@ -23,6 +23,7 @@ export class DiskSpace {
   readonly #timer: NodeJS.Timeout;
   #freeBytes: number;
   #looking = false;
+  #canTell = true;
 
   /** Throws when the directory is not there. */
   constructor(options: DiskSpaceOptions) {
@@ -67,9 +68,11 @@ export class DiskSpace {
     try {
       const wasShort = this.isShort;
       this.#freeBytes = freeBytesOf(await statfs(this.#options.directory));
+      this.#canTell = true;
       if (this.isShort !== wasShort) this.#options.onChange(this.shortage);
     } catch (error) {
-      this.#options.onError(error as Error);
+      if (this.#canTell) this.#options.onError(error as Error);
+      this.#canTell = false;
     } finally {
       this.#looking = false;
     }

@@ -1,8 +1,19 @@
 // One process at a time has a data directory, however many start at once over what a killed one left.
 
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, readdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import t from 'tap';
 import { readConfig, type RailsSetting } from '../../src/config.ts';
 import { checkMoney, noteCluster, openDataDirectory } from '../../src/data-directory/data-directory.ts';
@@ -151,6 +162,46 @@ t.test('a disk is short below the reserve, and nearly full below half of it', (t
     t.equal(space.shortage !== null, isShort);
   }
   t.end();
+});
+
+t.test('what becomes of the space of a disk is said once, and so is that it cannot be told', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const directory = join(temporaryDirectory(t), 'disk');
+  const putOn = (disk: string): void => {
+    rmSync(directory, { force: true });
+    symlinkSync(disk, directory);
+  };
+  putOn(temporaryDirectory(t));
+  const said: string[] = [];
+  const space = new DiskSpace({
+    directory,
+    reserveBytes: 1,
+    onChange: (shortage) => said.push(shortage === null ? 'roomy' : 'short'),
+    onError: ({ message }) => said.push(message.slice(0, 6)),
+  });
+  t.teardown(() => space.stop());
+  const look = async (): Promise<void> => {
+    mock.timers.tick(LIMITS.diskLookMs);
+    // As what it asks for itself, and after that.
+    await statfs(directory).catch(() => {});
+  };
+  const lookUntilSaid = async (count: number): Promise<void> => {
+    while (said.length < count) await look();
+    for (let n = 0; n < 5; n++) await look();
+  };
+  // No bytes are free on it.
+  const fullDisk = '/proc';
+  rmSync(directory);
+  await lookUntilSaid(1);
+  putOn(fullDisk);
+  await lookUntilSaid(2);
+  rmSync(directory);
+  await lookUntilSaid(3);
+  t.ok(space.isShort, 'as it was seen last');
+  putOn(temporaryDirectory(t));
+  await lookUntilSaid(4);
+  t.strictSame(said, ['ENOENT', 'short', 'ENOENT', 'roomy']);
 });
 
 t.test('where it cannot be told whether it is in use, its user is told why', async (t) => {
