@@ -6,21 +6,30 @@ import type { LogReader } from '../../wal/log-reader.ts';
 import { groupOf, type Timed } from './data.ts';
 import type { PartitionName } from '../../wal/types.ts';
 
-/** Where the log ends. Of one whose last batches are damaged, where they do: whoever reads as far as that is told of them. */
-export function lastSequence(log: LogReader, { group, partition }: PartitionName): number {
+export interface LogEnd {
+  /** Of one whose last batches are damaged, their first: whoever reads as far as that is told of them. */
+  readonly sequence: number;
+  /** False: its last batches are damaged, and how many records they had is not known. */
+  readonly isKnown: boolean;
+}
+
+/** Where the log ends. */
+export function endOf(log: LogReader, { group, partition }: PartitionName): LogEnd {
   const last = log.lastBatchNumber(group, partition);
   const start = log.startOf(group, partition);
   for (let batch = last; batch > start.batch; batch -= 1) {
     try {
       const { sequence } = tipAt(log.batch(group, partition, batch));
       // The next has a record at least, but for one that opens an epoch.
-      return batch === last ? sequence : sequence + 1;
+      return batch === last ? { sequence, isKnown: true } : { sequence: sequence + 1, isKnown: false };
     } catch (error) {
       if (!(error instanceof LogCorruption)) throw error;
     }
   }
   // Where none of them is whole, it is not empty for that.
-  return last > start.batch ? start.sequence + 1 : start.sequence;
+  return last > start.batch
+    ? { sequence: start.sequence + 1, isKnown: false }
+    : { sequence: start.sequence, isKnown: true };
 }
 
 /** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. */

@@ -7,7 +7,7 @@ import { LIMITS } from '../limits.ts';
 import { compareRows } from './compare.ts';
 import { type Data, groupOf, holdsCheckpoint, uncountedViews } from './data.ts';
 import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
-import { lastSequence, lastSequenceAt } from './places.ts';
+import { endOf, lastSequenceAt } from './places.ts';
 import type { Rebuild } from './rebuild.ts';
 import type { BalanceRow, VerifiedPartition, Work } from './replay-text.ts';
 import { breathe } from '../../wal/tools/priority.ts';
@@ -86,10 +86,12 @@ export async function replayPartition(
 function untilOf(log: LogReader, { group, partition, until }: Task): number {
   const name = { group, partition };
   if (until !== null && 'atMs' in until) return lastSequenceAt(log, name, until.atMs);
-  const last = lastSequence(log, name);
-  if (until === null) return last;
-  if (until.sequence <= last) return until.sequence;
-  throw new UsageError(`${nameOf(name)} ends at sequence ${last}`);
+  const end = endOf(log, name);
+  if (until === null) return end.sequence;
+  if (until.sequence <= end.sequence) return until.sequence;
+  // It may be in a damaged batch: the damage is told, and not that there is no such record.
+  if (!end.isKnown) return end.sequence;
+  throw new UsageError(`${nameOf(name)} ends at sequence ${end.sequence}`);
 }
 
 function balancesOf(views: ViewStore, { group, partition }: PartitionName): BalanceRow[] {

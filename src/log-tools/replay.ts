@@ -4,7 +4,7 @@ import { LIMITS } from '../limits.ts';
 import { threadsFor } from '../storage/view-threads.ts';
 import { reportAccount } from './account-report.ts';
 import { assertAccountId, type Data, partitionOfAccount, withData } from './data.ts';
-import { lastSequence } from './places.ts';
+import { endOf } from './places.ts';
 import { Rebuild } from './rebuild.ts';
 import { type PartitionReplayed, replayPartition, type Task, type Until } from './replay-partition.ts';
 import { accountResult, allResult, type Replayed } from './replay-text.ts';
@@ -118,11 +118,12 @@ async function planTasks(
       'a sequence is one of a partition: give --account, or --group and --partition, with it',
     );
   }
-  const records = await Promise.all(names.map((name) => orFault(() => lastSequence(data.log, name))));
+  const ends = await Promise.all(names.map((name) => orFault(() => endOf(data.log, name))));
   return names.map(({ group, partition }, at) => {
-    const last = records[at];
+    const end = ends[at];
     // Of one whose beginning or end cannot be read whoever replays it is told.
-    return { group, partition, until, verify, records: typeof last === 'number' ? last : 0 };
+    const records = end === undefined || 'problem' in end ? 0 : end.sequence;
+    return { group, partition, until, verify, records };
   });
 }
 

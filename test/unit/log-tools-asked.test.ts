@@ -225,3 +225,35 @@ t.test('a partition of which every batch is damaged is not taken for an empty on
   t.equal(status, 1);
   t.match(JSON.parse(out), { sound: false, faults: [{ group: 'accounts', partition: 1, batch: 1 }] });
 });
+
+t.test('a sequence in a last batch that is damaged is not taken for one behind the end', async (t) => {
+  const directory = next();
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure });
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable: () => {} });
+  // Two batches.
+  for (const sequences of [
+    [1, 2],
+    [3, 4, 5],
+  ]) {
+    for (const n of sequences) {
+      const accountId = makeId('account', `${body.slice(0, -1)}${n}`);
+      partition.append(encodeRecord({ accountId, at: START + n * MINUTE, events: [opened] }));
+    }
+    await partition.drained();
+  }
+  await log.close();
+  const database = openLogDatabase({ directory });
+  await database.put(['accounts', 0, 2], Buffer.from('no batch'));
+  await database.close();
+  const upTo = (sequence: number) => {
+    const of = ['--group', 'accounts', '--partition', '0', '--until', String(sequence)];
+    return runTool(tools, 'replay', '--data', directory, '--json', ...of);
+  };
+  t.match(await upTo(2), { status: 0 }, 'what is before it needs nothing of it');
+  for (const sequence of [3, 5, 6]) {
+    const { status, out, err } = await upTo(sequence);
+    t.equal(status, 1, err);
+    t.match(JSON.parse(out || '{}'), { sound: false, partitions: [{ upTo: 2 }], faults: [{ batch: 2 }] });
+  }
+});
