@@ -56,10 +56,12 @@ export class Progress {
   #show(now: number): void {
     const seconds = (now - this.#startedMs) / 1000;
     const rate = this.#done / seconds;
-    const left = rate > 0 ? Math.ceil((this.#total - this.#done) / rate) : 0;
+    // A live log may have grown since it was counted.
+    const total = Math.max(this.#total, this.#done);
+    const left = rate > 0 ? Math.ceil((total - this.#done) / rate) : 0;
     const line = [
-      `${this.#what} ${Math.floor((100 * this.#done) / Math.max(1, this.#total))}%`,
-      `${this.#done} of ${this.#total} batches`,
+      `${this.#what} ${Math.floor((100 * this.#done) / Math.max(1, total))}%`,
+      `${this.#done} of ${total} batches`,
       `${Math.round(rate)}/s, ${(this.#bytes / seconds / 1e6).toFixed(1)} MB/s`,
       `${durationText(left)} left`,
     ].join(' | ');

@@ -87,3 +87,15 @@ t.test('share, rate and time left are those of the piece of work, a line every f
   terminal.clear();
   t.equal(shown.length, 3, 'what is not there any more is not removed again');
 });
+
+t.test('a live log that has grown meanwhile is read in full, and no more than that', async (t) => {
+  let nowMs = 1_000;
+  t.intercept(performance, 'now', { value: () => nowMs });
+  let shown = '';
+  const write = (text: string): void => void (shown += text);
+  const lines = new Progress({ write, shown: true, overwrites: false });
+  lines.start('replay', 100);
+  nowMs += 10_000;
+  lines.add(150, 10_000_000);
+  t.equal(shown, 'replay 100% | 150 of 150 batches | 15/s, 1.0 MB/s | 0 s left\n');
+});
