@@ -2,11 +2,11 @@
 // loopback ports. For `npm run cluster` and for the tests.
 
 import { spawn } from 'node:child_process';
-import { mkdirSync, openSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
-import { exitOf } from './nats-servers.ts';
+import { exitOf, startWriting } from './nats-servers.ts';
 import { nextLook } from './wait-for.ts';
 import { ENVIRONMENT } from './environment.ts';
 import { markOf } from '../wal/process-mark.ts';
@@ -62,27 +62,28 @@ export async function startNode(
   const dataDir = environment['DATA_DIR'] ?? join(directory, 'data');
   mkdirSync(directory, { recursive: true });
   const logFile = join(directory, 'node.log');
-  const output = openSync(logFile, 'a');
   const checkout = settings.checkout ?? here;
-  const child = spawn(process.execPath, [...(settings.nodeArgs ?? []), join(checkout, 'src/main.ts')], {
-    cwd: checkout,
-    detached: settings.detached ?? false,
-    stdio: ['ignore', output, output],
-    env: {
-      ...ENVIRONMENT,
-      NODE_NAME: name,
-      ROLES: roles,
-      NATS_URL: settings.natsUrl,
-      DATA_DIR: dataDir,
-      OPERATOR_TOKEN: settings.operatorToken,
-      MASTER_KEY: settings.masterKey,
-      PORT: String(port),
-      OPERATOR_PORT: String(operatorPort),
-      RAILS: 'loopback',
-      ...settings.environment,
-      ...environment,
-    },
-  });
+  const child = startWriting(logFile, (output) =>
+    spawn(process.execPath, [...(settings.nodeArgs ?? []), join(checkout, 'src/main.ts')], {
+      cwd: checkout,
+      detached: settings.detached ?? false,
+      stdio: ['ignore', output, output],
+      env: {
+        ...ENVIRONMENT,
+        NODE_NAME: name,
+        ROLES: roles,
+        NATS_URL: settings.natsUrl,
+        DATA_DIR: dataDir,
+        OPERATOR_TOKEN: settings.operatorToken,
+        MASTER_KEY: settings.masterKey,
+        PORT: String(port),
+        OPERATOR_PORT: String(operatorPort),
+        RAILS: 'loopback',
+        ...settings.environment,
+        ...environment,
+      },
+    }),
+  );
   return {
     name,
     roles,

@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
@@ -65,12 +65,13 @@ ${count === 1 ? '' : `cluster { name: daftari, host: 127.0.0.1, port: ${route(i)
 ${options.configuration ?? ''}
 `,
     );
-    const log = openSync(join(directory, 'server.log'), 'a');
-    children[i] = spawn('nats-server', ['-c', file], {
-      detached: options.detached ?? false,
-      stdio: ['ignore', log, log],
-      env: withServers(),
-    });
+    children[i] = startWriting(join(directory, 'server.log'), (log) =>
+      spawn('nats-server', ['-c', file], {
+        detached: options.detached ?? false,
+        stdio: ['ignore', log, log],
+        env: withServers(),
+      }),
+    );
     options.onStart?.(`n${i + 1}`, children[i]?.pid);
   };
 
@@ -128,6 +129,16 @@ async function ready(monitorUrl: string, count: number, child: ChildProcess, unt
       { meta_cluster?: { leader?: string; cluster_size?: number } } | undefined;
     return jsz?.meta_cluster?.leader !== undefined && jsz.meta_cluster.cluster_size === count;
   });
+}
+
+/** What `start` gives `output` to has it for itself: here it is closed, for many may be started one after the other. */
+export function startWriting(file: string, start: (output: number) => ChildProcess): ChildProcess {
+  const output = openSync(file, 'a');
+  try {
+    return start(output);
+  } finally {
+    closeSync(output);
+  }
 }
 
 /** Resolves with its exit status, or the name of the signal that ended it. */

@@ -1,0 +1,46 @@
+// Who starts nodes and nats-servers again and again keeps no file open for those that have ended.
+
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { startNode } from '../../deploy/cluster-processes.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { isInstalled } from '../../deploy/server-path.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
+
+const root = temporaryDirectory(t);
+const here = '/proc/self/fd';
+
+/** Files of that name that this process has open. */
+function openOf(name: string): string[] {
+  return readdirSync(here).flatMap((number) => {
+    try {
+      const file = readlinkSync(join(here, number));
+      return file.startsWith(root) && file.endsWith(name) ? [file] : [];
+    } catch {
+      // That of the directory of them is closed by now.
+      return [];
+    }
+  });
+}
+
+t.test('the log of a node is its own', async (t) => {
+  const checkout = join(root, 'checkout');
+  mkdirSync(join(checkout, 'src'), { recursive: true });
+  writeFileSync(join(checkout, 'src/main.ts'), "console.log('started');\n");
+  const settings = { natsUrl: '', directory: root, operatorToken: '', masterKey: '', checkout };
+  for (const times of [1, 2]) {
+    const node = await startNode(settings, 'ledger1', 'ledger');
+    t.strictSame(openOf('node.log'), []);
+    t.equal(await node.exited(), 0);
+    t.equal(readFileSync(node.logFile, 'utf8'), 'started\n'.repeat(times));
+  }
+});
+
+t.test('and that of a nats-server', { skip: !isInstalled('nats-server') }, async (t) => {
+  const nats = await startNatsServers({ directory: root });
+  t.teardown(() => nats.stop());
+  await nats.kill(0, 'SIGKILL');
+  await nats.restart(0);
+  t.strictSame(openOf('server.log'), []);
+});
