@@ -32,21 +32,33 @@ export function endOf(log: LogReader, { group, partition }: PartitionName): LogE
     : { sequence: start.sequence, isKnown: true };
 }
 
-/** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. */
+/** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. Where a damaged batch may have
+ *  records of that time, its first: whoever reads as far as that is told of it. */
 export function lastSequenceAt(log: LogReader, name: PartitionName, atMs: number): number {
   const { group, partition } = name;
   const start = log.startOf(group, partition);
   const number = firstBatchAfter(log, name, atMs);
-  // Of a damaged one it is not known whether it has records of that time, too.
-  firstLineFrom(log, group, partition, number, log.lastBatchNumber(group, partition) + 1);
+  const isKnown = isReadable(log, name, number);
   // The record looked for is in the last batch that begins in time.
   for (let batch = number - 1; batch > start.batch; batch -= 1) {
     const { records, firstSequence } = log.batch(group, partition, batch);
     if (records.length === 0) continue;
     const inTime = records.findLastIndex((line) => timeOf(group, line) <= atMs);
-    return firstSequence + inTime;
+    const isLast = inTime === records.length - 1;
+    return firstSequence + inTime + (isLast && !isKnown ? 1 : 0);
   }
-  return start.sequence;
+  return isKnown ? start.sequence : start.sequence + 1;
+}
+
+/** False: between there and the next record a batch is damaged. */
+function isReadable(log: LogReader, { group, partition }: PartitionName, batch: number): boolean {
+  try {
+    firstLineFrom(log, group, partition, batch, log.lastBatchNumber(group, partition) + 1);
+    return true;
+  } catch (error) {
+    if (error instanceof LogCorruption) return false;
+    throw error;
+  }
 }
 
 /** A batch to read from so as to miss no record at or after `atMs`; one more than the last when there is none. */
