@@ -22,7 +22,7 @@ journals: debits equal credits, balances are their sums, all accounts of a curre
 SETTLEMENT_CLEARING, nothing is below zero but by a reversal. Works on a live directory.
 
 Each fault names partition, batch, sequence and, where it can still be read, the transactions. Restore from a backup what it
-names; nothing is repaired here. Whether the checkpoint is what the log says: replay --verify.`,
+names; nothing is repaired here. A partition with very many faults is not read to its end, and named. Whether the checkpoint is what the log says: replay --verify.`,
   options: logVerify.options,
   run: async (input) => {
     try {

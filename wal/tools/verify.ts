@@ -46,6 +46,8 @@ export interface VerifiedPartition extends PartitionName {
   readonly bytes: number;
   readonly tip: Tip;
   readonly faults: readonly Fault[];
+  /** The batch from which on it was not read, after as many faults as are told; null: all of it was. */
+  readonly unreadFrom: number | null;
 }
 
 export const verify: Tool = {
@@ -55,7 +57,8 @@ export const verify: Tool = {
 Reads every batch. Finds any changed bit, a batch that is missing, moved or from elsewhere, and an end that is lost: a
 checkpoint reaches further than the log, or was made from another one. Works on a live directory.
 
-Each fault names partition, batch and sequence. Restore from a backup what it names; nothing is repaired here.`,
+Each fault names partition, batch and sequence. Restore from a backup what it names; nothing is repaired here. A partition
+with very many faults is not read to its end, and named.`,
   options: partitionOptions,
   run: (input) => verifyLog(input, true),
 };
@@ -109,7 +112,16 @@ async function verifyOrFault(
   );
   if (!('problem' in verified)) return verified;
   // Where it begins or ends cannot be found.
-  return { group, partition, batches: 0, records: 0, bytes: 0, tip: emptyTip, faults: [verified] };
+  return {
+    group,
+    partition,
+    batches: 0,
+    records: 0,
+    bytes: 0,
+    tip: emptyTip,
+    faults: [verified],
+    unreadFrom: null,
+  };
 }
 
 /** What is damaged where it is looked for, when it cannot be told. Rejects with LogRewritten as with anything else that is no damage. */
@@ -134,8 +146,12 @@ async function verifyPartition(
   let previous = start;
   let batches = 0;
   let bytes = 0;
+  let unreadFrom: number | null = null;
   for (let number = start.batch + 1; number <= last; number += 1) {
-    if (faults.length >= WAL_LIMITS.faultsShownMax) break;
+    if (faults.length >= WAL_LIMITS.faultsShownMax) {
+      unreadFrom = number;
+      break;
+    }
     const checked = checkBatch(reader, { group, partition }, number, previous, faults);
     previous = checked.tip;
     batches += 1;
@@ -144,7 +160,7 @@ async function verifyPartition(
     if (batches % BATCHES_A_BREATH === 0) await breathe();
   }
   const records = previous.sequence - start.sequence;
-  return { group, partition, batches, records, bytes, tip: previous, faults };
+  return { group, partition, batches, records, bytes, tip: previous, faults, unreadFrom };
 }
 
 function startOrFault(reader: LogReader, { group, partition }: PartitionName, faults: Fault[]): Tip {
@@ -302,6 +318,9 @@ function resultOf(verified: readonly VerifiedPartition[], durationMs: number): T
     sum((one) => one.bytes),
   ];
   const sound = faults.length === 0;
+  const unread = verified.flatMap(({ group, partition, unreadFrom }) =>
+    unreadFrom === null ? [] : [{ group, partition, batch: unreadFrom }],
+  );
   const seconds = durationMs / 1000;
   const what = `${verified.length} partitions, ${batches} batches, ${records} records, ${bytes} bytes`;
   return {
@@ -313,10 +332,15 @@ function resultOf(verified: readonly VerifiedPartition[], durationMs: number): T
       bytes,
       durationMs: Math.round(durationMs),
       faults,
+      unread,
       partitions: verified.map(({ group, partition, tip }) => ({ group, partition, ...tipReport(tip) })),
     },
     lines: [
       ...faults.map(faultLine),
+      ...unread.map(
+        (one) =>
+          `${nameOf(one)}: so many faults that it was not read from batch ${one.batch} on: there may be more`,
+      ),
       `${sound ? 'sound' : 'NOT SOUND'}: ${what} in ${seconds.toFixed(1)} s (${(bytes / seconds / 1e6).toFixed(0)} MB/s)`,
     ],
   };

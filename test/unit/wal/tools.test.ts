@@ -529,6 +529,9 @@ t.test('verify tells the first of many faults, and goes on with the next partiti
   const { report } = await toolJson('verify', '--data', data);
   t.equal(report.faults.length, WAL_LIMITS.faultsShownMax + 1);
   t.hasStrict(report.faults.at(-1), { group: 'webhooks', batch: 5 });
+  const batch = report.faults.at(-2).batch + 1;
+  t.strictSame(report.unread, [{ group: 'accounts', partition: 1, batch }]);
+  t.match((await tool('verify', '--data', data)).out, `accounts/1: so many faults that it was not read from`);
 });
 
 t.test('a start of a trimmed log that cannot be read is told, and what follows it is proven', async (t) => {
