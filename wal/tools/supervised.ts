@@ -56,8 +56,9 @@ export async function supervised(supervision: Supervision): Promise<number> {
   const { args } = supervision;
   const directory = directoryIn(args);
   const first = await runOnce(supervision, { directory, unreadable: null });
-  const hasFailed = supervision.isDeath(first.signal) || first.status === LOG_UNSEARCHABLE;
-  if (!hasFailed) return statusOf(supervision, first);
+  const hasFailed = ({ status, signal }: Ending): boolean =>
+    supervision.isDeath(signal) || status === LOG_UNSEARCHABLE;
+  if (!hasFailed(first)) return statusOf(supervision, first);
   const tool = args[0] ?? '';
   if (supervision.elsewhere.has(tool)) {
     say(
@@ -93,7 +94,7 @@ export async function supervised(supervision: Supervision): Promise<number> {
   if (unreadable.views !== null) say(`${tool}: the views cannot be read (${unreadable.views})`);
   const second = await runOnce(supervision, { directory, unreadable });
   // Also where the tool met none of it this time.
-  if (!supervision.isDeath(second.signal)) return Math.max(1, statusOf(supervision, second));
+  if (!hasFailed(second)) return Math.max(1, statusOf(supervision, second));
   say(`${tool}: ${endingText(second)}: ${directory} cannot be read, restore it from a backup`);
   return 1;
 }

@@ -122,6 +122,15 @@ t.test('of one that damage has ended it is said what that is, and it runs withou
   });
 });
 
+t.test('one that cannot search the log the second time either is spoken for', async (t) => {
+  const { status, said } = await run(['verify', `${LOG_UNSEARCHABLE},${LOG_UNSEARCHABLE}`], whole);
+  t.equal(status, 1);
+  t.equal(
+    said.at(-1),
+    'verify: the log cannot be searched: the data cannot be read, restore it from a backup\n',
+  );
+});
+
 t.test('how far it was looked for is said now and then', async (t) => {
   let nowMs = 0;
   t.intercept(performance, 'now', { value: () => nowMs });
