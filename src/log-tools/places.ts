@@ -39,15 +39,12 @@ export function lastSequenceAt(log: LogReader, name: PartitionName, atMs: number
   const start = log.startOf(group, partition);
   const number = firstBatchAfter(log, name, atMs);
   const isKnown = isReadable(log, name, number);
-  // The record looked for is in the last batch that begins in time.
-  for (let batch = number - 1; batch > start.batch; batch -= 1) {
-    const { records, firstSequence } = log.batch(group, partition, batch);
-    if (records.length === 0) continue;
-    const inTime = records.findLastIndex((line) => timeOf(group, line) <= atMs);
-    const isLast = inTime === records.length - 1;
-    return firstSequence + inTime + (isLast && !isKnown ? 1 : 0);
-  }
-  return isKnown ? start.sequence : start.sequence + 1;
+  if (number - 1 === start.batch) return isKnown ? start.sequence : start.sequence + 1;
+  // It has a record, and begins in time.
+  const { records, firstSequence } = log.batch(group, partition, number - 1);
+  const inTime = records.findLastIndex((line) => timeOf(group, line) <= atMs);
+  const isLast = inTime === records.length - 1;
+  return firstSequence + inTime + (isLast && !isKnown ? 1 : 0);
 }
 
 /** False: between there and the next record a batch is damaged. */

@@ -227,9 +227,12 @@ t.test('a partition of which every batch is damaged is not taken for an empty on
   const database = openLogDatabase({ directory });
   for (const batch of [1, 2, 3, 4]) await database.put(['accounts', 1, batch], Buffer.from('no batch'));
   await database.close();
-  const { status, out } = await runTool(tools, 'replay', '--data', directory, '--json', ...place);
-  t.equal(status, 1);
-  t.match(JSON.parse(out), { sound: false, faults: [{ group: 'accounts', partition: 1, batch: 1 }] });
+  for (const until of [[], ['--until', '5'], ['--until', `${START}`], ['--until', '2099-01-01']]) {
+    const args = ['--data', directory, '--json', ...place, ...until];
+    const { status, out } = await runTool(tools, 'replay', ...args);
+    t.equal(status, 1);
+    t.match(JSON.parse(out), { sound: false, faults: [{ group: 'accounts', partition: 1, batch: 1 }] });
+  }
 });
 
 t.test('a sequence in a last batch that is damaged is not taken for one behind the end', async (t) => {
