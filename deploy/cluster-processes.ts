@@ -2,7 +2,7 @@
 // loopback ports. For `npm run cluster` and for the tests.
 
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
@@ -129,8 +129,19 @@ export async function untilReady(nodes: readonly AwaitedNode[], timeoutMs = 60_0
 
 /** What its log ends with, and where the rest is. */
 export function lastWords({ logFile }: Pick<NodeProcess, 'logFile'>): string {
-  const end = readFileSync(logFile, 'utf8').trimEnd().slice(-LIMITS.lastWordsMax);
-  return `${end}\n(${logFile})`;
+  return `${endOf(logFile).trimEnd().slice(-LIMITS.lastWordsMax)}\n(${logFile})`;
+}
+
+/** Enough for so many characters: all of it may be more than fits a text. */
+function endOf(path: string): string {
+  const file = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(file);
+    const bytes = Buffer.alloc(Math.min(size, 4 * LIMITS.lastWordsMax));
+    return bytes.toString('utf8', 0, readSync(file, bytes, 0, bytes.length, size - bytes.length));
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** What it says itself, or why it says nothing; null: it is ready. */

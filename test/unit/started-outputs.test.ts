@@ -1,11 +1,21 @@
-// Who starts nodes and nats-servers again and again keeps no file open for those that have ended.
+// Who starts nodes and nats-servers again and again keeps no file open for those that have ended; and what one has said last is
+// told.
 
-import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { startNode } from '../../deploy/cluster-processes.ts';
+import { lastWords, startNode } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 const root = temporaryDirectory(t);
@@ -43,4 +53,16 @@ t.test('and that of a nats-server', { skip: !isInstalled('nats-server') }, async
   await nats.kill(0, 'SIGKILL');
   await nats.restart(0);
   t.strictSame(openOf('server.log'), []);
+});
+
+t.test('what a log ends with is told, however long it is', (t) => {
+  const logFile = join(root, 'long.log');
+  writeFileSync(logFile, '');
+  t.equal(lastWords({ logFile }), `\n(${logFile})`);
+  // Longer than a text may be, and without a byte on the disk.
+  truncateSync(logFile, 600_000_000);
+  const words = 'é'.repeat(LIMITS.lastWordsMax);
+  appendFileSync(logFile, `before ${words}\n`);
+  t.equal(lastWords({ logFile }), `${words}\n(${logFile})`);
+  t.end();
 });
