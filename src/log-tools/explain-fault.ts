@@ -9,7 +9,7 @@ import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
 import { decodeBatch, headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
-import type { Batch } from '../../wal/types.ts';
+import type { Batch, PartitionName } from '../../wal/types.ts';
 
 /** Of a log that is damaged, and of views that are not the log's. */
 export const NEXT_OF_DAMAGE = 'Next: day 4 of deploy/README.md.';
@@ -25,7 +25,22 @@ export interface Explanation {
 
 const newline = 0x0a;
 
-export function explainFault(data: Data, fault: Fault): Explanation {
+/** Records that are not there any more. */
+interface Lost extends PartitionName {
+  readonly firstSequence: number;
+  /** Null: to where the log has ended. */
+  readonly lastSequence: number | null;
+}
+
+/** Of each fault, in their order. */
+export function explainFaults(data: Data, faults: readonly Fault[]): Explanation[] {
+  const found = faults.map((fault) => explain(data, fault));
+  const lost = found.flatMap((each) => ('explanation' in each ? [] : [each]));
+  const changed = lastChangedIn(data, lost);
+  return found.map((each) => ('explanation' in each ? each : explanationOf(each, changed.get(each) ?? [])));
+}
+
+function explain(data: Data, fault: Fault): Explanation | Lost {
   const { group, batch } = fault;
   if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
   const stored = storedOf(data, fault, batch);
@@ -109,37 +124,44 @@ function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBa
   };
 }
 
-/** The checkpoint knows what was last changed by a record that is lost. */
-function missing(data: Data, fault: Fault): Explanation {
+function missing(data: Data, fault: Fault): Explanation | Lost {
   const { group, partition, batch } = fault;
-  const { views } = data;
   const before = wholeAt(data, fault, batch - 1);
   // Behind one that is damaged, the fault has the earliest that it may be.
-  const sequence = before === null ? fault.sequence : before.firstSequence + before.records.length;
+  const firstSequence = before === null ? fault.sequence : before.firstSequence + before.records.length;
   const next = nextWhole(data, fault, batch);
-  const lastSequence = next === null ? Number.MAX_SAFE_INTEGER : next.firstSequence - 1;
-  if (lastSequence < sequence) {
+  const lastSequence = next === null ? null : next.firstSequence - 1;
+  if (lastSequence !== null && lastSequence < firstSequence) {
     return { ...nothingKnown, explanation: 'lost: no record, it had opened an epoch' };
   }
-  const transactions: string[] = [];
-  if (views !== null && group === 'accounts') {
-    for (const { table, value } of views.rows(group, partition)) {
+  return { group, partition, firstSequence, lastSequence };
+}
+
+/** The checkpoint knows what was last changed by a record that is lost. Its rows, which may be many, are read once for all that is lost
+ *  of a partition. */
+function lastChangedIn({ views }: Data, lost: readonly Lost[]): ReadonlyMap<Lost, readonly string[]> {
+  const changed = new Map<Lost, string[]>(lost.map((each) => [each, []]));
+  const ofAccounts = lost.filter(({ group }) => group === 'accounts');
+  for (const [partition, each] of Map.groupBy(ofAccounts, (one) => one.partition)) {
+    for (const { table, value } of views?.rows('accounts', partition) ?? []) {
       if (table !== 'transaction' || value === null) continue;
       const transaction = readable(decodeTransaction, value);
       if (transaction === null) continue;
-      if (transaction.sequence >= sequence && transaction.sequence <= lastSequence) {
-        transactions.push(transaction.id);
+      const { id, sequence } = transaction;
+      for (const one of each) {
+        if (sequence < one.firstSequence || sequence > (one.lastSequence ?? Infinity)) continue;
+        changed.get(one)?.push(id);
       }
     }
   }
+  return changed;
+}
+
+function explanationOf({ firstSequence, lastSequence }: Lost, transactions: readonly string[]): Explanation {
   const known = transactions.length === 0 ? '' : '; by the checkpoint, these were last changed in it';
-  const upTo = next === null ? ' on' : ` to ${lastSequence}`;
-  return {
-    explanation: `lost: sequences ${sequence}${upTo}${known}`,
-    firstSequence: sequence,
-    lastSequence: next === null ? null : lastSequence,
-    transactions,
-  };
+  const upTo = lastSequence === null ? ' on' : ` to ${lastSequence}`;
+  const explanation = `lost: sequences ${firstSequence}${upTo}${known}`;
+  return { explanation, firstSequence, lastSequence, transactions };
 }
 
 /** The first after `batch` that is whole; null: none is, or where the log ends cannot be read. */

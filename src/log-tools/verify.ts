@@ -3,7 +3,7 @@
 
 import { placesNoted } from '../data-directory/identity.ts';
 import { LIMITS } from '../limits.ts';
-import { type Explanation, explainFault, NEXT_OF_DAMAGE } from './explain-fault.ts';
+import { type Explanation, explainFaults, NEXT_OF_DAMAGE } from './explain-fault.ts';
 import { type Data, uncountedViews, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
 import { isChosenBy, ViewsUnreadable } from '../../wal/tools/partitions.ts';
@@ -86,7 +86,8 @@ async function withDomain(
   absent: readonly PartitionName[],
 ): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
-  const explained = faults.map((fault) => ({ ...fault, ...explainFault(data, fault) }));
+  const explanations = explainFaults(data, faults);
+  const explained = faults.map((fault, at) => ({ ...fault, ...explanations[at]! }));
   const { audits, unaudited } = await auditAll(data, partitions);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),

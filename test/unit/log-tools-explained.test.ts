@@ -234,3 +234,19 @@ t.test('of one that is whole and in another place it says which it is', async (t
     explanation: `${whole} ${OF_NEXT_EPOCH}, without a record`,
   });
 });
+
+t.test('the rows of the checkpoint are read once, however many batches are lost', async (t) => {
+  const rows = Reflect.get(ViewStore.prototype, 'rows') as ViewStore['rows'];
+  const reads = t.capture(ViewStore.prototype, 'rows', function (this: ViewStore, group, partition) {
+    return rows.call(this, group, partition);
+  });
+  const timesOf = async (...lost: number[]): Promise<number> => {
+    const told = await explained(Object.fromEntries(lost.map((batch) => [batch, () => Buffer.alloc(3)])));
+    t.strictSame(
+      told.map(({ batch }) => batch),
+      lost,
+    );
+    return reads().length;
+  };
+  t.equal(await timesOf(OF_THREE, OF_TWO, OF_ONE), await timesOf(OF_THREE));
+});
