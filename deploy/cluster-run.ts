@@ -124,10 +124,13 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   if (stop.aborted) return;
   await greet(cluster);
   let starts = Promise.resolve();
-  const watcher = watch(directory, () => {
+  const lookForWanted = (): void => {
     // Who asked for one that does not start sees that it does not run; all others go on.
     starts = starts.then(() => startWanted(nodes, start, save, noteEnd));
-  });
+  };
+  const watcher = watch(directory, lookForWanted);
+  // What was asked for before.
+  lookForWanted();
   await stopped;
   watcher.close();
   // One that starts just now is to be stopped, too.
@@ -206,7 +209,7 @@ function startSimulator(port: number): { url: string; child: ChildProcess; liste
   });
   const url = `http://127.0.0.1:${port}`;
   const listening = waitFor('the simulator listens', 20_000, async () => {
-    if (child.exitCode !== null) throw new Error('the simulator has ended');
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('the simulator has ended');
     return (await fetch(url).catch(() => null)) !== null;
   });
   return { url, child, listening };
