@@ -19,6 +19,9 @@ const positionShape = /^\{"sequence":(\d{1,16}),"batch":(\d{1,16}),"hash":"([0-9
 
 export class ViewStore {
   readonly #database: ViewsDatabase;
+  /** Of whoever still reads rows. Ended after their file was closed, they would end the process (SIGSEGV). */
+  readonly #searches = new Set<Iterator<{ readonly key: string; readonly value: string }>>();
+  #isClosed = false;
 
   private constructor(database: ViewsDatabase) {
     this.#database = database;
@@ -37,14 +40,28 @@ export class ViewStore {
     return new PartitionViews(this.#database, placeOf(group, partition));
   }
 
-  /** Every row of the partition, of one moment however long the caller takes: for snapshots. */
+  /** Every row of the partition, of one moment however long the caller takes: for snapshots. Throws when the views are closed before
+   *  the last. */
   *rows(group: string, partition: number): Generator<Row, void, undefined> {
     const prefix = `${placeOf(group, partition)}/`;
     const range = { start: prefix, end: `${placeOf(group, partition)}${rowsEnd}` };
-    for (const { key, value } of this.#database.getRange(range)) {
-      const slash = key.indexOf('/', prefix.length);
-      yield { table: key.slice(prefix.length, slash), key: key.slice(slash + 1), value };
+    this.#assertOpen();
+    const search = this.#database.getRange(range)[Symbol.iterator]();
+    this.#searches.add(search);
+    try {
+      for (let next = search.next(); next.done !== true; next = search.next()) {
+        const { key, value } = next.value;
+        const slash = key.indexOf('/', prefix.length);
+        yield { table: key.slice(prefix.length, slash), key: key.slice(slash + 1), value };
+        this.#assertOpen();
+      }
+    } finally {
+      if (this.#searches.delete(search)) search.return?.();
     }
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new Error('the views were closed while their rows were read');
   }
 
   /** Rows without a position: of a removal, or a restore, that was cut short. */
@@ -136,6 +153,9 @@ export class ViewStore {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const search of this.#searches) search.return?.();
+    this.#searches.clear();
     await this.#database.close();
   }
 }

@@ -88,6 +88,20 @@ t.test('every row of a partition can be read, and no other', async (t) => {
   t.strictSame([...store.rows('accounts', 3)], []);
 });
 
+t.test('who still reads rows when the views are closed is told, and ends no process', async (t) => {
+  const store = ViewStore.open({ directory: join(root, 'closed') });
+  const rows = Array.from({ length: 10_000 }, (_, i): Row => ({ table: 't', key: String(i), value: 'v' }));
+  await store.commit('accounts', 0, at(1), rows);
+  const readers = Array.from({ length: 4 }, () => store.rows('accounts', 0));
+  const [whole, goesOn, ends, late] = readers;
+  t.equal([...whole!].length, rows.length);
+  for (const reader of [goesOn, ends]) t.notOk(reader!.next().done);
+  await store.close();
+  // What lacks an end must not be taken for all.
+  for (const reader of [goesOn, late]) t.throws(() => reader!.next(), /the views were closed/);
+  t.strictSame(ends!.return(), { done: true, value: undefined });
+});
+
 t.test('rows without a position are strays, of their own partition alone, and no views', async (t) => {
   const { store } = openStore(t);
   const row = { table: 'list', key: 'a', value: 'x' };
