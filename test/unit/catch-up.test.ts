@@ -167,6 +167,7 @@ t.test('nor does anybody wait for one that has ended', async (t) => {
   const told: string[] = [];
   const ended = new Checkpoints(join(root, 'nothing'), POLICIES, ({ message }) => void told.push(message));
   await t.rejects(ended.advance('accounts', 0, 1, true), /holds no log/);
+  await ended.started;
   await ended.close();
   t.match(told[0], /holds no log/);
   await t.rejects(ended.advance('accounts', 0, 1, true), /has ended/);
