@@ -178,28 +178,6 @@ t.test('what is let go of is written no more, also while rows whose time is over
   await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
 });
 
-t.test('what is let go of while its views are begun anew is written no more', async (t) => {
-  const home = temporaryDirectory(t);
-  const views = ViewStore.open({ directory: home });
-  const onFailure = (error: Error): void => void t.fail(error.message);
-  const log = WriteAheadLog.open({ directory: home, now: Date.now, onFailure });
-  const checkpoints = new Checkpoints(home, POLICIES, onFailure);
-  t.teardown(() => Promise.all([views.close(), log.close()]));
-  const partitions = Array.from({ length: 16 }, (_, number) => number);
-  for (const partition of partitions) {
-    const advancing = t.rejects(checkpoints.advance('accounts', partition, 1, true), /was let go/);
-    await checkpoints.release('accounts', partition);
-    await views.drop('accounts', partition);
-    await advancing;
-  }
-  await checkpoints.close();
-  views.refresh();
-  t.strictSame(
-    partitions.filter((partition) => views.position('accounts', partition) !== null),
-    [],
-  );
-});
-
 /** The thread that makes views, over logs that have none. */
 function makeAnew(t: Test, home: string) {
   rmSync(join(home, 'views'), { recursive: true });
