@@ -3,22 +3,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { panels, queries } from '../dashboard.ts';
 import { startService } from './start.ts';
 import type { Running } from './start.ts';
 
 const DEPLOY = join(import.meta.dirname, '../../deploy');
-
-/** As far as these tests read it. */
-interface Dashboard {
-  readonly panels: readonly {
-    readonly id: number;
-    readonly type: string;
-    readonly title: string;
-    readonly description?: string;
-    readonly gridPos: Readonly<Record<'x' | 'y' | 'w' | 'h', number>>;
-    readonly targets?: readonly { readonly expr: string }[];
-  }[];
-}
 
 /** A wallet that refuses (src/rails/README.md). */
 const REFUSED = '+256772000051';
@@ -113,21 +102,14 @@ const OF_NODES = ['daftari_partitions_unproven', 'daftari_nodes_with_other_terms
   .map((name) => `# TYPE ${name} gauge`)
   .join('\n');
 
-for (const { file, expressions } of [
-  { file: 'prometheus/alerts.yaml', expressions: (text: string): string => text },
-  {
-    file: 'grafana/dashboard.json',
-    expressions: (text: string): string => {
-      const { panels } = JSON.parse(text) as Dashboard;
-      return panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)).join('\n');
-    },
-  },
-]) {
-  t.test(`${file} is of metrics, labels and values that there are`, async (t) => {
-    const queries = expressions(readFileSync(join(DEPLOY, file), 'utf8'));
+for (const [what, expressions] of [
+  ['the alerts are', readFileSync(join(DEPLOY, 'prometheus/alerts.yaml'), 'utf8')],
+  ['the dashboard is', queries.join('\n')],
+] as const) {
+  t.test(`${what} of metrics, labels and values that there are`, async (t) => {
     const { text } = await service.operator('GET', '/metrics');
-    const name = /\b((?:daftari|process|nodejs)_\w+?)(_bucket|_count|_sum)?\b(?:\{(.*?)\})?/g;
-    const named = [...queries.matchAll(name)];
+    const metric = /\b((?:daftari|process|nodejs)_\w+?)(_bucket|_count|_sum)?\b(?:\{(.*?)\})?/g;
+    const named = [...expressions.matchAll(metric)];
     t.ok(named.length > 10);
     for (const [, name = '', part, matchers = ''] of named) {
       const type = part === undefined ? '(?:gauge|counter)' : 'histogram';
@@ -145,19 +127,18 @@ for (const { file, expressions } of [
 }
 
 t.test('the dashboard shows every metric of ours', async (t) => {
-  const dashboard = readFileSync(join(DEPLOY, 'grafana/dashboard.json'), 'utf8');
+  const shown = queries.join('\n');
   const { text } = await service.operator('GET', '/metrics');
   const told = [...`${text}\n${OF_NODES}`.matchAll(/^# TYPE (daftari_\w+) /gm)];
   t.ok(told.length > 10);
   for (const [, name = ''] of told) {
-    t.match(dashboard, new RegExp(`\\b${name}(?:_bucket|_count|_sum)?\\b`), name);
+    t.match(shown, new RegExp(`\\b${name}(?:_bucket|_count|_sum)?\\b`), name);
   }
 });
 
 t.test(
   'the panels of the dashboard lie beside each other, and each has its own number and says what it shows',
   (t) => {
-    const { panels } = JSON.parse(readFileSync(join(DEPLOY, 'grafana/dashboard.json'), 'utf8')) as Dashboard;
     t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
     const taken = new Set<string>();
     for (const { title, type, description, targets, gridPos } of panels) {

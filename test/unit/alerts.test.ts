@@ -1,14 +1,13 @@
 // The alerts of deploy/prometheus over time, as Prometheus itself has it: what fires, and above all what does not; and that it can
 // compute what the dashboard of deploy/grafana shows. That their metrics exist is proven by test/api/operator-documents.test.ts.
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { queries } from '../dashboard.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
-const DEPLOY = join(import.meta.dirname, '../../deploy');
-const ALERTS = join(DEPLOY, 'prometheus/alerts.yaml');
-const DASHBOARD = join(DEPLOY, 'grafana/dashboard.json');
+const ALERTS = join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml');
 
 const skip =
   spawnSync('promtool', ['--version']).status === 0
@@ -187,10 +186,6 @@ t.test('the rules are rules', { skip }, async (t) => {
 });
 
 t.test('Prometheus can compute what the dashboard shows', { skip }, async (t) => {
-  const { panels } = JSON.parse(readFileSync(DASHBOARD, 'utf8')) as {
-    panels: { targets?: { expr: string }[] }[];
-  };
-  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
   t.ok(queries.length > 10);
   // Grafana puts its variables in.
   const rules = queries.map((query, index) => ({

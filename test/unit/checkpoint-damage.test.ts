@@ -34,6 +34,17 @@ async function damaged(t: Test) {
   return { directory, storage, told, isTold };
 }
 
+/** Of a storage that was closed: an account and its user. */
+async function withUser(t: Test): Promise<string> {
+  const directory = temporaryDirectory(t);
+  const storage = openStorage(directory);
+  await serve(storage, 0);
+  await send(storage, 0, OPEN_ACCOUNT);
+  await send(storage, 0, ADD_USER);
+  await storage.close();
+  return directory;
+}
+
 t.test('damage that a checkpoint comes upon stops its partition, not the process', async (t) => {
   const { storage, told, isTold } = await damaged(t);
   storage.checkpoint();
@@ -108,12 +119,7 @@ t.test('views are not gone on from that say another sequence than their batch en
 t.test(
   'nor from such as are not of this log: a start names where they are, and which is to be put back',
   async (t) => {
-    const directory = temporaryDirectory(t);
-    const storage = openStorage(directory);
-    await serve(storage, 0);
-    await send(storage, 0, OPEN_ACCOUNT);
-    await send(storage, 0, ADD_USER);
-    await storage.close();
+    const directory = await withUser(t);
     const views = ViewStore.open({ directory });
     const reached = views.position('accounts', 0)!;
     const { batch } = reached;
@@ -142,12 +148,7 @@ t.test(
 t.test(
   'views that could not be made anew are not dropped: they are all that is left of what was trimmed',
   async (t) => {
-    const directory = temporaryDirectory(t);
-    const before = openStorage(directory);
-    await serve(before, 0);
-    await send(before, 0, OPEN_ACCOUNT);
-    await send(before, 0, ADD_USER);
-    await before.close();
+    const directory = await withUser(t);
 
     const storage = openStorage(directory);
     const reached = storage.views.position('accounts', 0)!;
