@@ -9,7 +9,7 @@ import { placeOf } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/leases/lease-table.ts';
-import { LogDiverged, LogFollower, type LogFollowerOptions } from '../nats/log/log-follower.ts';
+import { LogDiverged, LogFollower, type SendOn } from '../nats/log/log-follower.ts';
 import { readHistory } from '../nats/log/log-history.ts';
 import type { Snapshots } from '../nats/snapshots/snapshots.ts';
 import { batchAt, firstBatchOf, sequenceOf } from '../nats/log/stream-places.ts';
@@ -46,12 +46,8 @@ export class FollowedLogs {
     this.#options = options;
   }
 
-  /** A follower that has read to the end at least once. `sendOn`: of who may write the stream. */
-  async follow(
-    group: GroupName,
-    partition: number,
-    sendOn?: LogFollowerOptions['sendOn'],
-  ): Promise<LogFollower> {
+  /** A follower that has read to the end at least once. `sendOn`: of who takes the partition. */
+  async follow(group: GroupName, partition: number, sendOn?: SendOn): Promise<LogFollower> {
     const key = `${group}/${partition}`;
     if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
       throw new LogDiverged(
@@ -82,6 +78,10 @@ export class FollowedLogs {
     if (storage.lacksHistory(group, partition)) await this.#readHistory(group, partition);
     let hadStrayViews = false;
     const beforeCut = async (batch: number): Promise<void> => {
+      // They would be made again of what is about to go. The next follower cuts it before it has any.
+      if (this.#viewed.has(follower)) {
+        throw new Error(`${key}: the stream no longer has what views are made of`);
+      }
       if (await storage.dropViewsAfter(group, partition, batch)) hadStrayViews = true;
     };
     const follower = new LogFollower({
@@ -91,12 +91,11 @@ export class FollowedLogs {
       partition,
       firstBatch,
       outstandingMax,
-      sendOn,
       beforeCut,
     });
     this.#followers.set(key, follower);
     try {
-      await follower.reachEnd();
+      await follower.reachEnd(sendOn);
     } catch (error) {
       await this.forget(group, partition);
       throw error;

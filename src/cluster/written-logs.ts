@@ -15,7 +15,7 @@ import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/leases/lease-table.ts';
-import { StreamLacks, type EndOfLog, type LogFollowerOptions } from '../nats/log/log-follower.ts';
+import { StreamLacks, type EndOfLog, type SendOn } from '../nats/log/log-follower.ts';
 import type { Served } from '../nats/bus/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots/snapshots.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
@@ -191,8 +191,9 @@ export class WrittenLogs implements PartitionRunner {
   /** What the stream has is in the local log, which nobody follows it into any more. */
   async #endOf(group: GroupName, partition: number): Promise<EndOfLog> {
     try {
-      const follower = await this.#followed.follow(group, partition, this.#sendOn(group, partition));
-      const end = await follower.reachEnd();
+      const sendOn = this.#sendOn(group, partition);
+      const follower = await this.#followed.follow(group, partition, sendOn);
+      const end = await follower.reachEnd(sendOn);
       this.#short.delete(`${group}/${partition}`);
       return end;
     } catch (error) {
@@ -286,7 +287,7 @@ export class WrittenLogs implements PartitionRunner {
 
   /** What this machine has and the stream lacks. Also the one batch that a writer had on its way, of which nobody was told: it may be one
    *  that the stream had, and forgot. */
-  #sendOn(group: GroupName, partition: number): LogFollowerOptions['sendOn'] {
+  #sendOn(group: GroupName, partition: number): SendOn {
     return async (batches, offset) => {
       const replica = this.#streamReplica(group, partition, offset, () => true, false);
       for (const batch of batches) await replica.publish(batch);

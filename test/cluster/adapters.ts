@@ -91,7 +91,7 @@ export function batchAfter(
   tip: Tip,
   partition: number,
   epoch: number,
-  record: string,
+  record: string | null,
   timeMs = 1_764_000_000_000,
 ): Batch {
   return encodeBatch({
@@ -100,8 +100,8 @@ export function batchAfter(
     batch: tip.batch + 1,
     epoch,
     firstSequence: tip.sequence + 1,
-    records: [record],
-    recordsBytes: Buffer.byteLength(record),
+    records: record === null ? [] : [record],
+    recordsBytes: Buffer.byteLength(record ?? ''),
     timeMs,
     previousHash: tip.hash,
   });

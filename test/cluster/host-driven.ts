@@ -5,6 +5,7 @@ import type { Test } from 'tap';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
 import type { Replication } from '../../src/config.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/leases/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
@@ -16,7 +17,7 @@ import { ClusterHost } from '../../src/cluster/cluster-host.ts';
 import { NodeFeed } from '../../src/cluster/node-feed.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import { WrittenLogs } from '../../src/cluster/written-logs.ts';
-import { openStorage } from '../unit/storage-driven.ts';
+import { OPEN_ACCOUNT, openStorage, send } from '../unit/storage-driven.ts';
 import { startNats } from './adapters.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -131,4 +132,14 @@ export async function startHostServers(
   };
 
   return { directory, servers, nats, publisher, startHost };
+}
+
+/** A new account is a record. */
+export async function writeAccounts(storage: Storage, partition: number, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const accountId = makeId('account', `${encodeTime(i)}${'0'.repeat(16)}`);
+    const command = { ...OPEN_ACCOUNT, accountId, deadline: Date.now() + 60_000 };
+    const { type } = await send(storage, partition, command);
+    if (type !== 'done') throw new Error(type);
+  }
 }

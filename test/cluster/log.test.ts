@@ -165,7 +165,7 @@ t.test('writers that the server let race at one place are told apart by the plac
   t.type(b.failures[0], Fenced, 'it cannot know what stands there: it steps down');
 
   await logB.closePartition(b.log);
-  const c = await takeOver(logB, partition, 3);
+  const c = await takeOver(newLog(t), partition, 3);
   await c.write('by c');
   const { state } = await nats.manager.streams.info(logStream('accounts', partition));
   t.equal(state.last_seq, c.log.tip.batch + 1, 'one leftover stands before it');

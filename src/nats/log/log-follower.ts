@@ -4,9 +4,8 @@
 // Invariants:
 //   - The stream decides. What it lacks may have been acknowledged all the same, with REPLICATION=async, or if its servers' disks have
 //     forgotten what they had taken: a node that takes the partition before anybody else has written gives it to the stream
-//     (`sendOn`). Where another has written, or nobody takes it, it is cut off.
-//   - More than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person; nor, where nobody has
-//     written since, more than a writer has on its way.
+//     (`SendOn`). Where another has written, it is cut off; until then whoever only follows waits.
+//   - More than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
 //   - A stream that has never had anything decides nothing: it may have been made in the place of one that was lost.
 //   - What changes the local log, or says where it ends, happens in turn: a cut takes nothing with it that the stream accepted
 //     meanwhile.
@@ -34,15 +33,15 @@ export class LogDiverged extends Error {
 /** The stream's leader has lost what it must have had. Another of its servers may have it. */
 export class StreamLacks extends LogDiverged {}
 
+/** Has the stream take these batches, which go on where it ends at that offset; rejects when it does not. */
+export type SendOn = (batches: readonly Batch[], offset: number) => Promise<void>;
+
 export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
   /** The batch that the stream begins with; absent or 0: unknown, or there is none. */
   readonly firstBatch?: number;
   /** Batches that a writer may have on their way to the stream: the most that it can never have had. Absent: 1. */
   readonly outstandingMax?: number;
-  /** Has the stream take these batches, which go on where it ends at that offset; rejects when it does not. Absent: this node does not
-   *  take the partition. */
-  readonly sendOn?: ((batches: readonly Batch[], offset: number) => Promise<void>) | undefined;
   /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
   readonly beforeCut?: (batch: number) => Promise<void>;
 }
@@ -115,16 +114,22 @@ export class LogFollower {
     return this.#tip;
   }
 
+  /** Of the log's end the stream need not have had so many batches. */
+  get #outstandingMax(): number {
+    return this.#options.outstandingMax ?? 1;
+  }
+
   /** Why it has stopped; null: it goes on. */
   get failure(): Error | null {
     return this.#error;
   }
 
-  /** Reads to where the stream ends now. The local log is then exactly the stream's. */
-  async reachEnd(): Promise<EndOfLog> {
+  /** Reads to where the stream ends now. The local log is then exactly the stream's. `sendOn`: of who takes the partition; whoever does
+   *  not is refused where the stream ends before the log. */
+  async reachEnd(sendOn?: SendOn): Promise<EndOfLog> {
     for (;;) {
       const state = await this.#readOn();
-      const end = await this.#inTurn(() => this.#endAt(state));
+      const end = await this.#inTurn(() => this.#endAt(state, sendOn));
       if (end !== null) return end;
     }
   }
@@ -159,7 +164,7 @@ export class LogFollower {
   }
 
   /** All that was handled, and no more, is in the local log then. Null: that was not the end, or the stream has been given what it lacked. */
-  async #endAt(state: StreamState): Promise<EndOfLog | null> {
+  async #endAt(state: StreamState, sendOn?: SendOn): Promise<EndOfLog | null> {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
@@ -175,8 +180,13 @@ export class LogFollower {
     }
     const offset = Math.max(this.#handled, state.last_seq) - end.batch;
     if (this.#tip.batch > end.batch) {
-      if (await this.#sendOn(end, offset)) return null;
-      this.#assertNotForgotten(end);
+      if (end.batch > 0) {
+        await this.#giveBack(end, offset, sendOn);
+        return null;
+      }
+      // Never to a stream that has had nothing: before anybody is told of anything, it has the batch that opens the epoch, so that an empty
+      // one may have been made in the place of one that was lost.
+      if (this.#tip.batch > this.#outstandingMax) throw this.#notGivenBack(end);
       await this.#truncate(end);
     }
     return { tip: end, offset };
@@ -199,37 +209,37 @@ export class LogFollower {
     return messages > 0 && batch > 0 && batch === log.startOf(group, partition).batch;
   }
 
-  /** False: what the stream lacks is not to be sent. Never to a stream that has had nothing: before anybody is told of anything, the
-   *  stream has the batch that opens the epoch, so an empty one may have been made in the place of one that was lost. */
-  async #sendOn(end: Tip, offset: number): Promise<boolean> {
-    const { log, group, partition, sendOn } = this.#options;
-    if (sendOn === undefined || end.batch === 0) return false;
+  /** What the stream lacks. */
+  async #giveBack(end: Tip, offset: number, sendOn: SendOn | undefined): Promise<void> {
+    if (sendOn === undefined) throw this.#notGivenBack(end);
+    const { log, group, partition } = this.#options;
     const count = this.#countAfter(end, StreamLacks);
     const batches = Array.from({ length: count }, (_, i) => log.batch(group, partition, end.batch + 1 + i));
     await sendOn(batches, offset);
-    return true;
   }
 
   /** Of a writer's batches one stands in the stream before the next is made, or so many: what is more was there. Whoever takes the
    *  partition with this log, or another like it, gives them back. */
-  #assertNotForgotten({ batch }: Tip): void {
-    const { outstandingMax = 1 } = this.#options;
+  #notGivenBack({ batch }: Tip): Error {
+    const max = this.#outstandingMax;
     const count = this.#tip.batch - batch;
-    if (count <= outstandingMax) return;
-    throw new LogDiverged(
-      `${this.#name}: the stream ends with batch ${batch}, and has had more: of the ${count} that this machine has after it a writer ` +
-        `has at most ${outstandingMax} on its way. The disks of NATS have forgotten them; whoever takes the partition with them gives ` +
-        'them back',
-    );
+    const what = `${this.#name}: the stream ends with batch ${batch}, and this machine has ${count} after it`;
+    if (count > max) {
+      return new LogDiverged(
+        `${what}, of which a writer has at most ${max} on its way: it has had more. The disks of NATS have forgotten them; ` +
+          'whoever takes the partition with them gives them back',
+      );
+    }
+    return new Error(`${what}: whoever takes the partition gives them back, or writes others in their place`);
   }
 
   /** A log that has more than a writer can have had on its way, or that follows a trim or a snapshot, was in a stream. If the stream has
    *  never had anything, that one is gone, and what stands here may be all that is left of it. */
   #assertNotNew({ last_seq: last }: StreamState): void {
     if (last > 0) return;
-    const { log, group, partition, outstandingMax = 1 } = this.#options;
+    const { log, group, partition } = this.#options;
     const start = log.startOf(group, partition).batch;
-    if (start === 0 && this.#tip.batch <= outstandingMax) return;
+    if (start === 0 && this.#tip.batch <= this.#outstandingMax) return;
     throw new StreamLacks(
       `${this.#name}: the stream has never had anything, and the log of this machine has batches ${start + 1} to ` +
         `${this.#tip.batch}: the stream was lost, and it is not served here. See "The streams are lost" in deploy/nats/README.md`,
@@ -247,8 +257,8 @@ export class LogFollower {
    *  stream of one replica that never had room for its first batch looks the same. */
   #assertNotPurged({ messages, last_seq: last }: StreamState): void {
     if (messages > 0 || this.#handled >= last) return;
-    const { outstandingMax = 1 } = this.#options;
-    const mayBeFirst = this.#tip.batch <= outstandingMax ? ' (or never had room for its first batch)' : '';
+    const mayBeFirst =
+      this.#tip.batch <= this.#outstandingMax ? ' (or never had room for its first batch)' : '';
     throw new LogDiverged(
       `${this.#name}: the stream was purged empty after ${last} messages${mayBeFirst}, and nothing proves that the log of this machine, ` +
         `which ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/nats/README.md`,

@@ -1,0 +1,215 @@
+// What a machine has and the stream lacks, because the stream never had it or its servers' disks have forgotten it, is given to the stream
+// by whoever takes the partition, and cut off nowhere before another has written.
+
+import { cpSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { PartitionPlace } from '../../src/bus/bus.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { batchAt } from '../../src/nats/log/stream-places.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
+import { fill, OPEN_ACCOUNT, openStorage, send } from '../unit/storage-driven.ts';
+import { batchAfter } from './adapters.ts';
+import { type Hosting, startHostServers, writeAccounts } from './host-driven.ts';
+import { needs } from '../needs.ts';
+import { until } from '../until.ts';
+
+needs('nats-server');
+
+const { directory, servers, nats, publisher, startHost } = await startHostServers(t);
+
+const ASYNC = { onFenced: () => {}, replication: 'async' } as const;
+
+/** What the server's disk has of these logs now. What this resolves with has it forget all that came since, as after a power cut:
+ *  nats-server 2.9 acknowledges what it has not synced. */
+async function remembering(...places: readonly PartitionPlace[]): Promise<() => Promise<void>> {
+  const streams = join(directory, 'nats', 'n1', 'jetstream', '$G', 'streams');
+  const folders = places.map(({ group, partition }) => logStream(group, partition));
+  const kept = join(directory, 'kept');
+  await servers.kill(0, 'SIGKILL');
+  for (const folder of folders) cpSync(join(streams, folder), join(kept, folder), { recursive: true });
+  await servers.restart(0);
+  return async () => {
+    await servers.kill(0, 'SIGKILL');
+    for (const folder of folders) {
+      rmSync(join(streams, folder), { recursive: true });
+      renameSync(join(kept, folder), join(streams, folder));
+    }
+    await servers.restart(0);
+  };
+}
+
+t.test(
+  'with REPLICATION=async what was acknowledged is in the stream before anybody writes on',
+  async (t) => {
+    const LAGS = 18;
+    const startAsync = (): Hosting => startHost({}, null, ASYNC);
+    const before = startAsync();
+    await before.host.acquire('accounts', LAGS, 1);
+    await before.stop();
+    // As by a process that dies, or gives its stream up, before that has it.
+    const alone = openStorage(directory);
+    await fill(alone, LAGS, 3);
+    const { hash } = alone.log.tip('accounts', LAGS);
+    await alone.close();
+
+    const { host, storage, stop } = startAsync();
+    t.teardown(stop);
+    await host.acquire('accounts', LAGS, 5);
+    const { log } = storage;
+    const { batch: end } = log.tip('accounts', LAGS);
+    t.ok(log.batch('accounts', LAGS, end - 1).hash.equals(hash));
+    const inStream = await batchAt({ link: nats, group: 'accounts', partition: LAGS }, end - 1);
+    t.ok(inStream?.hash.equals(hash));
+  },
+);
+
+t.test('and pollers are told of nothing that the stream does not have', async (t) => {
+  const ASKED = 21;
+  const to = new StreamPublisher(nats);
+  t.teardown(() => to.close());
+  const publish = to.publish.bind(to);
+  const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>();
+  const { host, server, storage, stop } = startHost({}, null, { ...ASYNC, to });
+  t.teardown(stop);
+  const told: string[] = [];
+  const caller = 'caller';
+  server.attach(caller, (id, _attempt, { type }) => told.push(`${id} ${type}`));
+  await host.acquire('accounts', ASKED, 1);
+  host.serve('accounts', ASKED);
+  to.publish = (...message) => goesOn.then(() => publish(...message));
+  await writeAccounts(storage, ASKED, 1);
+  const asked = { accountId: '', limit: 10, deadline: Date.now() + 60_000 } as const;
+  const served = server.served('accounts', ASKED, 1)!;
+  served.take({ caller, id: 1, attempt: 1, message: { ...asked, type: 'ListPending', afterId: null } });
+  const list = { ...asked, type: 'ListReconciliation', open: true, startingAfter: null } as const;
+  served.take({ caller, id: 2, attempt: 1, message: list });
+  t.strictSame(told, ['2 done']);
+  goOn();
+  await until(() => told.length === 2);
+  t.strictSame(told, ['2 done', '1 done']);
+});
+
+t.test('but not where another has written since', async (t) => {
+  const REPLACED = 19;
+  const startAsync = (): Hosting => startHost({}, null, ASYNC);
+  const before = startAsync();
+  await before.host.acquire('accounts', REPLACED, 1);
+  const inBoth = before.storage.log.tip('accounts', REPLACED);
+  await before.stop();
+  const alone = openStorage(directory);
+  await fill(alone, REPLACED, 3);
+  await alone.close();
+  const other = batchAfter(inBoth, REPLACED, 4, 'of another owner');
+  await publisher.publish(logSubject('accounts', REPLACED), other.bytes, {});
+
+  const { storage, stop } = startAsync();
+  t.teardown(stop);
+  const place = { link: nats, log: storage.log, group: 'accounts', partition: REPLACED } as const;
+  const follower = new LogFollower(place);
+  const { tip } = await follower.reachEnd(async () => void t.fail('it is the stream that decides'));
+  await follower.close();
+  t.ok(tip.hash.equals(other.hash));
+  t.equal(storage.log.lastBatchNumber('accounts', REPLACED), other.batch);
+});
+
+t.test('nor into a stream that may stand where one was lost', async (t) => {
+  const LOST = 20;
+  const alone = openStorage(directory);
+  await fill(alone, LOST, 3);
+  await alone.close();
+  const { host, stop } = startHost({ hasBegun: true }, null, ASYNC);
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', LOST, 5), /is not begun in its place/);
+  t.equal((await nats.manager.streams.info(logStream('accounts', LOST))).state.last_seq, 0);
+});
+
+t.test(
+  'what was acknowledged, and NATS has forgotten, is given to it again, and cut off nowhere',
+  async (t) => {
+    const FORGOTTEN = 22;
+    const { promise: fenced, resolve: onFenced } = Promise.withResolvers<void>();
+    const { host, storage, stop } = startHost({}, null, { onFenced });
+    t.teardown(stop);
+    const { log } = storage;
+    await host.acquire('accounts', FORGOTTEN, 1);
+    host.serve('accounts', FORGOTTEN);
+    const forget = await remembering({ group: 'accounts', partition: FORGOTTEN });
+    await writeAccounts(storage, FORGOTTEN, 3);
+    const { batch: acknowledged, hash } = log.tip('accounts', FORGOTTEN);
+    await forget();
+    const place = { link: nats, log, group: 'accounts', partition: FORGOTTEN } as const;
+    void send(storage, FORGOTTEN, { ...OPEN_ACCOUNT, accountId: 'acc_next', deadline: Date.now() + 60_000 });
+    await fenced;
+    await host.lose('accounts', FORGOTTEN);
+    // Which may be asked for first.
+    await t.rejects(
+      host.prepare('accounts', FORGOTTEN),
+      /this machine has 4 after it, .* have forgotten them/,
+    );
+    await host.acquire('accounts', FORGOTTEN, 2);
+    t.ok(log.batch('accounts', FORGOTTEN, acknowledged).hash.equals(hash));
+    t.ok((await batchAt(place, acknowledged))?.hash.equals(hash));
+  },
+);
+
+t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
+  const [READ_BEFORE, READ_SINCE] = [29, 30];
+  const { host, storage, stop } = startHost();
+  t.teardown(stop);
+  const { log } = storage;
+  const places = [READ_BEFORE, READ_SINCE].map((partition) => ({ group: 'accounts', partition }) as const);
+  for (const { group, partition } of places) {
+    await host.acquire(group, partition, 1);
+    host.serve(group, partition);
+  }
+  const forget = await remembering(...places);
+  for (const { partition } of places) await writeAccounts(storage, partition, 1);
+  for (const { group, partition } of places) await host.release(group, partition);
+  const tips = places.map(({ group, partition }) => log.tip(group, partition));
+  await host.prepare('accounts', READ_BEFORE);
+  await forget();
+  await t.rejects(host.prepare('accounts', READ_SINCE), /has 1 after it: whoever takes .* gives them back/);
+  t.notOk(host.isUnproven('accounts', READ_SINCE), 'which takes no person');
+  for (const [i, place] of places.entries()) {
+    await t.rejects(batchAt({ link: nats, ...place }, tips[i]!.batch), /has nothing at/, 'it is forgotten');
+  }
+  for (const [i, place] of places.entries()) {
+    const { group, partition } = place;
+    const { batch, hash } = tips[i]!;
+    await host.acquire(group, partition, 2);
+    t.ok(log.batch(group, partition, batch).hash.equals(hash));
+    t.ok((await batchAt({ link: nats, ...place }, batch))?.hash.equals(hash));
+  }
+});
+
+t.test('views of what was followed, and is cut off after all, are not made again before it is', async (t) => {
+  const REPLACED = 31;
+  const { host, logs, storage, stop } = startHost();
+  t.teardown(stop);
+  const { log, views } = storage;
+  await host.acquire('accounts', REPLACED, 1);
+  host.serve('accounts', REPLACED);
+  const inBoth = log.tip('accounts', REPLACED);
+  const forget = await remembering({ group: 'accounts', partition: REPLACED });
+  await writeAccounts(storage, REPLACED, 1);
+  await host.release('accounts', REPLACED);
+  await host.prepare('accounts', REPLACED);
+  views.refresh();
+  t.equal(views.position('accounts', REPLACED)?.batch, inBoth.batch + 1);
+  await forget();
+  const other = batchAfter(inBoth, REPLACED, 2, null);
+  await until(async () => {
+    const said = await publisher.publish(logSubject('accounts', REPLACED), other.bytes, {});
+    return said.type === 'stored';
+  });
+  const cutOff = log.truncateAfter.bind(log);
+  log.truncateAfter = async (...args) => {
+    await logs.keepViewsUp();
+    return cutOff(...args);
+  };
+  await t.rejects(host.acquire('accounts', REPLACED, 3), /no longer has what views are made of/);
+  await host.acquire('accounts', REPLACED, 3);
+  t.ok(log.tipAt('accounts', REPLACED, other.batch).hash.equals(other.hash));
+});
