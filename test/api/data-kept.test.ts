@@ -417,7 +417,7 @@ t.test('beside what was kept of a directory no log is begun anew where its resto
 /** Processes of their own: in this one they would share the service's LMDB. */
 function walOn(dataDir: string) {
   return (...args: string[]) => {
-    const command = ['wal/cli.ts', ...args, '--data', dataDir];
+    const command = ['wal/cli.ts', ...args, '--data', dataDir, '--full-speed'];
     return new Promise((resolve) => {
       execFile(process.execPath, command, (error, stdout, stderr) => {
         resolve({ status: error === null ? 0 : error.code, stdout, stderr });

@@ -68,7 +68,7 @@ t.test('the cluster goes on from what is left', async (t) => {
     const then = load.answered;
     await waitFor('creates are answered', 120_000, () => load.answered > then + more);
   };
-  await answered(350);
+  await answered(150);
   t.match(await run('trim', '--archive', archive), { status: 2, err: /no backup, archive or export/ });
   t.match(
     await run('archive', '--to', archive),
@@ -86,7 +86,7 @@ t.test('the cluster goes on from what is left', async (t) => {
   for (const { first, last, why } of await trim('--yes')) {
     t.match([first, last, why], [1, 0, /^there is no snapshot/]);
   }
-  await answered(700);
+  await answered(300);
   const report = await load.stop();
   t.equal((await run('archive', '--to', archive, '--before', '2999-01-01')).status, 0, 'it goes on');
 

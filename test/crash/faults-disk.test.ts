@@ -261,7 +261,7 @@ t.test(
       startProcess(dataDir, { DISK_RESERVE_MB: '0' }),
       /^ENOSPC: no space left on .*\/no-room.*: make room on its disk/m,
     );
-    const replay = ['wal/cli.ts', 'replay', '--data', sound, '--scratch', small];
+    const replay = ['wal/cli.ts', 'replay', '--data', sound, '--scratch', small, '--full-speed'];
     const { status, signal, stderr } = spawnSync(process.execPath, replay, { encoding: 'utf8' });
     t.match({ status, signal, stderr }, { status: 1, signal: null, stderr: /replay: ENOSPC: no space left/ });
     t.strictSame(

@@ -52,7 +52,7 @@ function tool(directory: string, ...args: string[]): Ran {
 }
 
 function run(...args: string[]): Ran {
-  return spawnSync(process.execPath, [CLI, ...args], { encoding: 'utf8' });
+  return spawnSync(process.execPath, [CLI, ...args, '--full-speed'], { encoding: 'utf8' });
 }
 
 let copies = 0;

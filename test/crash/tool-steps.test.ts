@@ -174,7 +174,7 @@ interface Step {
 
 function stepsOf({ args }: Case, directory: string): Step[] {
   const given = ['-f', '--seccomp-bpf', '-qq', '-y', '-s', '4096', '-e', `trace=${CALLS.join(',')}`];
-  const command = [...given, process.execPath, CLI, ...args(directory)];
+  const command = [...given, process.execPath, CLI, ...args(directory), '--full-speed'];
   const { status, stderr } = spawnSync(tracer, command, { encoding: 'utf8', env });
   t.equal(status, 0, `${args(directory)[0]}, traced`);
   const counts = new Map<string, number>();
@@ -200,7 +200,7 @@ async function isKilled(each: Case, own: string, { call, path, nth }: Step): Pro
   begin(each, own);
   const given = ['-f', '-qq', '-o', '/dev/null', '-P', own + path, '-e', `trace=${call}`];
   const kill = ['-e', `inject=${call}:signal=KILL:when=${nth}`, process.execPath, CLI];
-  const child = spawn(tracer, [...given, ...kill, ...each.args(own)], {
+  const child = spawn(tracer, [...given, ...kill, ...each.args(own), '--full-speed'], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   });

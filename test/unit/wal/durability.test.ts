@@ -327,7 +327,19 @@ t.test(
       const to = next();
       const path = join(to, file);
       const fault = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:error=ENOSPC${when}`];
-      const traced = ['-f', '-qq', '-o', '/dev/null', ...fault, process.execPath, cli, ...args, '--to', to];
+      const traced = [
+        '-f',
+        '-qq',
+        '-o',
+        '/dev/null',
+        ...fault,
+        process.execPath,
+        cli,
+        ...args,
+        '--to',
+        to,
+        '--full-speed',
+      ];
       const { status, stderr } = spawnSync(tracer, traced, { encoding: 'utf8', env: oneThread });
       t.equal(status, 1, `${args[0]}: ${call} of ${file}`);
       const said = stderr.trimEnd().split('\n').at(-1) ?? '';
@@ -348,7 +360,7 @@ t.test(
     const file = join(to, 'log', 'data.mdb');
     const short = ['-P', file, '-e', 'trace=pwrite64', '-e', 'inject=pwrite64:retval=100:when=2'];
     const args = ['-f', '-qq', '-o', '/dev/null', ...short, process.execPath, cli];
-    const restore = ['restore', '--from', backed, '--to', to];
+    const restore = ['restore', '--from', backed, '--to', to, '--full-speed'];
     const { status, stderr } = spawnSync(tracer, [...args, ...restore], { encoding: 'utf8', env: oneThread });
     t.equal(status, 1, stderr);
     t.match(
@@ -365,6 +377,12 @@ function backup(directory: string, to: string, traceArgs?: readonly string[]): n
 
 function traceTool(toolArgs: readonly string[], traceArgs?: readonly string[]): number | null {
   const tracing = traceArgs === undefined ? [] : [tracer, '-f', '-qq', ...traceArgs];
-  const [command = process.execPath, ...args] = [...tracing, process.execPath, cli, ...toolArgs];
+  const [command = process.execPath, ...args] = [
+    ...tracing,
+    process.execPath,
+    cli,
+    ...toolArgs,
+    '--full-speed',
+  ];
   return spawnSync(command, args, { env: oneThread }).status;
 }
