@@ -37,6 +37,8 @@ export interface Writing {
   readonly replication?: Replication;
   /** By which it publishes. */
   readonly to?: StreamPublisher;
+  /** Of the log, if it is another than the servers'. */
+  readonly directory?: string;
 }
 
 export interface HostServers {
@@ -86,7 +88,7 @@ export async function startHostServers(
 
   const startHost: HostServers['startHost'] = (said = {}, unprovenOn = null, writing = {}) => {
     const { onFenced = nobodyElse, replication = 'sync', to = publisher } = writing;
-    const storage = openStorage(directory);
+    const storage = openStorage(writing.directory ?? directory);
     const lines: string[] = [];
     const unreadable: string[] = [];
     const feed = new NodeFeed({
