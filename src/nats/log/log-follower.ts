@@ -186,7 +186,11 @@ export class LogFollower {
       }
       // Never to a stream that has had nothing: before anybody is told of anything, it has the batch that opens the epoch, so that an empty
       // one may have been made in the place of one that was lost.
-      if (this.#tip.batch > this.#outstandingMax) throw this.#notGivenBack(end);
+      if (this.#tip.batch > this.#outstandingMax) {
+        throw new StreamLacks(
+          this.#lossText(`the stream has no batch, and this machine has ${this.#tip.batch}`),
+        );
+      }
       await this.#truncate(end);
     }
     return { tip: end, offset };
@@ -209,28 +213,19 @@ export class LogFollower {
     return messages > 0 && batch > 0 && batch === log.startOf(group, partition).batch;
   }
 
-  /** What the stream lacks. */
+  /** What the stream lacks. Whoever does not take the partition waits until it is there, and says no more than that: a node that cannot prove
+   *  its log is passed over for others, which have none of these batches and would write in their place. */
   async #giveBack(end: Tip, offset: number, sendOn: SendOn | undefined): Promise<void> {
-    if (sendOn === undefined) throw this.#notGivenBack(end);
     const { log, group, partition } = this.#options;
     const count = this.#countAfter(end, StreamLacks);
-    const batches = Array.from({ length: count }, (_, i) => log.batch(group, partition, end.batch + 1 + i));
-    await sendOn(batches, offset);
-  }
-
-  /** Of a writer's batches one stands in the stream before the next is made, or so many: what is more was there. Whoever takes the
-   *  partition with this log, or another like it, gives them back. */
-  #notGivenBack({ batch }: Tip): Error {
-    const max = this.#outstandingMax;
-    const count = this.#tip.batch - batch;
-    const what = `${this.#name}: the stream ends with batch ${batch}, and this machine has ${count} after it`;
-    if (count > max) {
-      return new LogDiverged(
-        `${what}, of which a writer has at most ${max} on its way: it has had more. The disks of NATS have forgotten them; ` +
-          'whoever takes the partition with them gives them back',
+    if (sendOn === undefined) {
+      throw new Error(
+        `${this.#name}: the stream ends with batch ${end.batch}, and this machine has ${count} after it: whoever takes the partition ` +
+          'gives them back, or writes others in their place',
       );
     }
-    return new Error(`${what}: whoever takes the partition gives them back, or writes others in their place`);
+    const batches = Array.from({ length: count }, (_, i) => log.batch(group, partition, end.batch + 1 + i));
+    await sendOn(batches, offset);
   }
 
   /** A log that has more than a writer can have had on its way, or that follows a trim or a snapshot, was in a stream. If the stream has
