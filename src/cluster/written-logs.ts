@@ -20,6 +20,7 @@ import type { Served } from '../nats/bus/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots/snapshots.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
+import { persist } from '../nats/persist.ts';
 import { leadElsewhere } from '../nats/streams.ts';
 import { logStream } from '../nats/subjects.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/log/stream-replica.ts';
@@ -60,6 +61,7 @@ interface Writer {
   mayWrite: boolean;
   /** Resolves when the log has refused it. */
   readonly refused: Promise<'refused'>;
+  isRefused: boolean;
   /** Null: not opened yet. */
   replica: LogReplica | null;
 }
@@ -160,11 +162,12 @@ export class WrittenLogs implements PartitionRunner {
     await this.#proof.assertProven(group, partition, tip);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
-    const writer: Writer = { mayWrite: true, refused, replica: null };
+    const writer: Writer = { mayWrite: true, refused, isRefused: false, replica: null };
     this.#writers.set(key, writer);
     let refusal: Error | null = null;
     const onRefused = (error: Error): void => {
       refusal = error;
+      writer.isRefused = true;
       refuse('refused');
       this.#options.log.warn({ group, partition, epoch, err: error }, 'the stream refused this writer');
       // Before it is begun the take-over itself fails.
@@ -201,6 +204,26 @@ export class WrittenLogs implements PartitionRunner {
       throw error;
     } finally {
       await this.forget(group, partition);
+    }
+  }
+
+  /** The stream ends before what it took from `replica`. One that has nothing at all is another, which nobody may write to. Rejects when
+   *  nobody can say. */
+  async #hasForgotten(group: GroupName, partition: number, { reached }: LogReplica): Promise<boolean> {
+    const { state } = await this.#options.link.manager.streams.info(logStream(group, partition));
+    return state.last_seq > 0 && state.last_seq < reached;
+  }
+
+  /** Whoever has the partition next may have no more than the stream, and would write in the place of what was acknowledged. */
+  async #giveBackForgotten(group: GroupName, partition: number, replica: LogReplica): Promise<void> {
+    const giveBack = async (): Promise<void> => {
+      if (await this.#hasForgotten(group, partition, replica)) await this.#endOf(group, partition);
+    };
+    try {
+      await persist(giveBack, { forMs: LIMITS.natsConnectMs });
+    } catch (error) {
+      const problem = 'what NATS may have forgotten could not be given back';
+      this.#options.log.warn({ group, partition, err: error }, problem);
     }
   }
 
@@ -248,6 +271,7 @@ export class WrittenLogs implements PartitionRunner {
     const replica = this.#replicaOf(group, partition);
     const closed = storage.closePartition(group, partition).then(() => replica?.settled());
     if ((await this.#unlessRefused(key, closed)) === 'refused') await storage.losePartition(group, partition);
+    if (replica !== null) await this.#giveBackForgotten(group, partition, replica);
     this.#writers.delete(key);
   }
 
@@ -262,6 +286,10 @@ export class WrittenLogs implements PartitionRunner {
     await storage.losePartition(group, partition);
     // It may have waited for the log's word, which has just been given.
     await released;
+    // Not where another may have the partition by now.
+    if (writer?.isRefused === true && writer.replica !== null) {
+      await this.#giveBackForgotten(group, partition, writer.replica);
+    }
   }
 
   /** The views of followed logs, so that a take-over has little to apply. */
@@ -271,8 +299,15 @@ export class WrittenLogs implements PartitionRunner {
 
   /** Of what is written here. Rejects when nobody can say. */
   async lookAtStreams(): Promise<void> {
-    const { faults, storage } = this.#options;
-    for (const { group, number } of storage.hosted()) await faults.lookAtLog(group, number);
+    const { faults, storage, onFenced, log } = this.#options;
+    for (const { group, number: partition } of storage.hosted()) {
+      await faults.lookAtLog(group, partition);
+      const replica = this.#replicaOf(group, partition);
+      if (replica === null || !(await this.#hasForgotten(group, partition, replica))) continue;
+      if (this.#replicaOf(group, partition) !== replica) continue;
+      log.warn({ group, partition }, 'NATS has forgotten what it had taken: the partition is opened anew');
+      onFenced(group, partition);
+    }
   }
 
   async close(): Promise<void> {

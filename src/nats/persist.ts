@@ -5,18 +5,20 @@ import { LIMITS } from '../limits.ts';
 import { pause } from '../pause.ts';
 
 export interface Persistence {
+  /** Absent: for as long as servers may take to be able to serve. */
+  readonly forMs?: number;
   /** No waiting mends it. */
   readonly isFinal?: (error: unknown) => boolean;
   /** The first time that it did not work. */
   readonly onWaiting?: (error: unknown) => void;
 }
 
-/** Until it works, for as long as servers may take to be able to serve; then rejects with the last error. */
+/** Until it works, or for so long; then rejects with the last error. */
 export async function persist<Result>(
   act: () => Promise<Result>,
-  { isFinal, onWaiting }: Persistence = {},
+  { forMs = LIMITS.clusterJoinMs, isFinal, onWaiting }: Persistence = {},
 ): Promise<Result> {
-  const until = performance.now() + LIMITS.clusterJoinMs;
+  const until = performance.now() + forMs;
   for (let attempt = 1; ; attempt++) {
     try {
       return await act();

@@ -37,6 +37,8 @@ async function remembering(...places: readonly PartitionPlace[]): Promise<() => 
       renameSync(join(kept, folder), join(streams, folder));
     }
     await servers.restart(0);
+    const [stream] = folders;
+    await until(() => nats.manager.streams.info(stream!).then(Boolean, () => false));
   };
 }
 
@@ -143,36 +145,68 @@ t.test(
     void send(storage, FORGOTTEN, { ...OPEN_ACCOUNT, accountId: 'acc_next', deadline: Date.now() + 60_000 });
     await fenced;
     await host.lose('accounts', FORGOTTEN);
-    // Which may be asked for first.
-    await t.rejects(host.prepare('accounts', FORGOTTEN), /this machine has 4 after it: whoever takes /);
-    t.notOk(
-      host.isUnproven('accounts', FORGOTTEN),
-      'or one that has none of them would be preferred, and write in their place',
-    );
+    t.ok((await batchAt(place, acknowledged))?.hash.equals(hash), 'before another may have the partition');
     await host.acquire('accounts', FORGOTTEN, 2);
     t.ok(log.batch('accounts', FORGOTTEN, acknowledged).hash.equals(hash));
-    t.ok((await batchAt(place, acknowledged))?.hash.equals(hash));
   },
 );
 
+t.test('also where nobody has written since: when the partition is handed over', async (t) => {
+  const HANDED_OVER = 32;
+  const { host, storage, stop } = startHost();
+  t.teardown(stop);
+  await host.acquire('accounts', HANDED_OVER, 1);
+  host.serve('accounts', HANDED_OVER);
+  const forget = await remembering({ group: 'accounts', partition: HANDED_OVER });
+  await writeAccounts(storage, HANDED_OVER, 2);
+  const { batch, hash } = storage.log.tip('accounts', HANDED_OVER);
+  await forget();
+  await host.release('accounts', HANDED_OVER);
+  t.ok((await batchAt({ link: nats, group: 'accounts', partition: HANDED_OVER }, batch))?.hash.equals(hash));
+});
+
+t.test('and whoever serves it finds out', async (t) => {
+  const IDLE = 34;
+  let fenced = 0;
+  const { host, logs, storage, stop } = startHost({}, null, { onFenced: () => void fenced++ });
+  t.teardown(stop);
+  await host.acquire('accounts', IDLE, 1);
+  host.serve('accounts', IDLE);
+  const forget = await remembering({ group: 'accounts', partition: IDLE });
+  await writeAccounts(storage, IDLE, 1);
+  await logs.lookAtStreams();
+  t.equal(fenced, 0);
+  await forget();
+  await logs.lookAtStreams();
+  t.equal(fenced, 1);
+});
+
 t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
-  const [READ_BEFORE, READ_SINCE] = [29, 30];
+  const [READ_BEFORE, READ_SINCE, SEVERAL] = [29, 30, 35];
   const { host, storage, stop } = startHost();
   t.teardown(stop);
   const { log } = storage;
-  const places = [READ_BEFORE, READ_SINCE].map((partition) => ({ group: 'accounts', partition }) as const);
+  const partitions = [READ_BEFORE, READ_SINCE, SEVERAL];
+  const places = partitions.map((partition) => ({ group: 'accounts', partition }) as const);
   for (const { group, partition } of places) {
     await host.acquire(group, partition, 1);
     host.serve(group, partition);
   }
   const forget = await remembering(...places);
-  for (const { partition } of places) await writeAccounts(storage, partition, 1);
+  for (const { partition } of places) await writeAccounts(storage, partition, partition === SEVERAL ? 4 : 1);
   for (const { group, partition } of places) await host.release(group, partition);
   const tips = places.map(({ group, partition }) => log.tip(group, partition));
   await host.prepare('accounts', READ_BEFORE);
   await forget();
-  await t.rejects(host.prepare('accounts', READ_SINCE), /has 1 after it: whoever takes .* gives them back/);
-  t.notOk(host.isUnproven('accounts', READ_SINCE), 'which takes no person');
+  for (const [partition, count] of [
+    [READ_SINCE, 1],
+    [SEVERAL, 4],
+  ] as const) {
+    const refused = new RegExp(`has ${count} after it: whoever takes .* gives them back`);
+    await t.rejects(host.prepare('accounts', partition), refused);
+    // Or one that has none of them would be preferred, and write in their place.
+    t.notOk(host.isUnproven('accounts', partition), 'which takes no person');
+  }
   for (const [i, place] of places.entries()) {
     await t.rejects(batchAt({ link: nats, ...place }, tips[i]!.batch), /has nothing at/, 'it is forgotten');
   }

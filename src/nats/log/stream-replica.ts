@@ -49,6 +49,8 @@ export interface WaitingBatch {
 export interface LogReplica extends Replica {
   /** A batch that the stream has not taken yet; null: none waits. */
   readonly waiting: WaitingBatch | null;
+  /** Stream sequence of the batch that the stream took last; 0: it has taken none. */
+  readonly reached: number;
   /** Resolves when all that was published stands in the stream; rejects when it never will. */
   settled(): Promise<void>;
 }
@@ -71,6 +73,7 @@ export class StreamReplica implements LogReplica {
   readonly #options: StreamReplicaOptions;
   #offset: number;
   #waiting: WaitingBatch | null = null;
+  #reached = 0;
 
   constructor(options: StreamReplicaOptions) {
     this.#options = options;
@@ -81,10 +84,15 @@ export class StreamReplica implements LogReplica {
     return this.#waiting;
   }
 
+  get reached(): number {
+    return this.#reached;
+  }
+
   async publish(batch: Batch): Promise<void> {
     this.#waiting = { since: performance.now(), why: null };
     try {
       await this.#publish(batch);
+      this.#reached = batch.batch + this.#offset;
     } finally {
       this.#waiting = null;
     }
@@ -164,6 +172,10 @@ export class AsyncStreamReplica implements LogReplica {
 
   get waiting(): WaitingBatch | null {
     return this.#replica.waiting;
+  }
+
+  get reached(): number {
+    return this.#replica.reached;
   }
 
   async publish(batch: Batch): Promise<void> {
