@@ -27,8 +27,6 @@ export interface FollowedLogsOptions {
   /** The local log could not be read as it should. */
   readonly onUnreadable: (group: GroupName, partition: number) => void;
   readonly replicas: number;
-  /** Batches of a log that its stream need not have had. */
-  readonly outstandingMax: number;
   readonly log: Log;
 }
 
@@ -49,7 +47,8 @@ export class FollowedLogs {
   /** A follower that has read to the end at least once. `sendOn`: of who takes the partition. */
   async follow(group: GroupName, partition: number, sendOn?: SendOn): Promise<LogFollower> {
     const key = `${group}/${partition}`;
-    if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
+    const lease = this.#options.table.lease(group, partition)?.value;
+    if (lease?.puttingBack !== undefined) {
       throw new LogDiverged(
         `${key}: its stream has not all of its log yet: put-back (deploy/nats/README.md) is still at it, or must be run again`,
       );
@@ -61,7 +60,7 @@ export class FollowedLogs {
       this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
       await this.forget(group, partition);
     }
-    const { link, replicas, outstandingMax, storage } = this.#options;
+    const { link, replicas, storage } = this.#options;
     const { log } = storage;
     if (!this.#streams.has(key)) {
       await ensureLogStream(link.manager, group, partition, replicas);
@@ -90,7 +89,7 @@ export class FollowedLogs {
       group,
       partition,
       firstBatch,
-      outstandingMax,
+      hasBegun: lease?.hasBegun === true,
       beforeCut,
     });
     this.#followers.set(key, follower);

@@ -16,8 +16,6 @@ export interface LogProofOptions {
   readonly table: Pick<LeaseTable, 'lease'>;
   readonly storage: Storage;
   readonly feed: NodeFeed;
-  /** Batches of a log that its stream need not have had. */
-  readonly outstandingMax: number;
   /** Another node that cannot prove its log of the partition; null: none says so. */
   readonly unprovenOn: (group: GroupName, partition: number) => string | null;
 }
@@ -37,12 +35,12 @@ export class LogProof {
 
   /** Neither the stream nor this machine has anything of the partition's log. */
   async #assertMayBegin(group: GroupName, partition: number): Promise<void> {
-    const { table, link, storage, outstandingMax, unprovenOn } = this.#options;
+    const { table, link, storage, unprovenOn } = this.#options;
     const other = unprovenOn(group, partition);
     let why: string;
     if (table.lease(group, partition)?.value.hasBegun === true) why = 'it was served before';
     else if (other !== null) why = `node ${other} cannot prove that its log has all of it`;
-    else if (await areStreamsLost(link.manager, storage.log, outstandingMax)) {
+    else if (await areStreamsLost(link.manager, storage.log)) {
       why = 'the streams of all other logs of this machine were lost';
     } else return;
     throw new LogDiverged(

@@ -78,13 +78,12 @@ export class WrittenLogs implements PartitionRunner {
 
   constructor(options: WrittenLogsOptions) {
     this.#options = options;
-    const { link, storage, replicas, replication, snapshotEveryBatches: everyBatches } = options;
-    const outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+    const { link, storage, replicas, snapshotEveryBatches: everyBatches } = options;
     const snapshots = new Snapshots({ link, log: storage.log, views: storage.views, replicas });
     const replicaOf = (group: GroupName, partition: number) => this.#replicaOf(group, partition);
     this.snapshots = new LogSnapshots({ ...options, snapshots, replicaOf, everyBatches });
-    this.#followed = new FollowedLogs({ ...options, snapshots, outstandingMax });
-    this.#proof = new LogProof({ ...options, outstandingMax });
+    this.#followed = new FollowedLogs({ ...options, snapshots });
+    this.#proof = new LogProof(options);
     this.#unproven = new UnprovenLogs(options.onUnreadable);
   }
 

@@ -83,15 +83,15 @@ t.test('a log that begins with a snapshot was in a stream, also where nothing is
   t.teardown(() => machine.remove());
   const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
   await machine.log.startAt('accounts', 9, tip);
-  t.equal(await areStreamsLost(nats.manager, machine.log, 1), true);
+  t.equal(await areStreamsLost(nats.manager, machine.log), true);
 });
 
-t.test('as many batches as a writer has on its way may never have been in a stream', async (t) => {
+t.test('the one batch that opens the first epoch may never have been in a stream', async (t) => {
   // As it is made again by whoever looks for what was lost.
   await ensureLogStream(nats.manager, 'accounts', 9, 1);
   for (const [count, isLost] of [
-    [2, false],
-    [3, true],
+    [1, false],
+    [2, true],
   ] as const) {
     const machine = temporaryLog();
     t.teardown(() => machine.remove());
@@ -99,7 +99,7 @@ t.test('as many batches as a writer has on its way may never have been in a stre
       const { bytes } = batchAfter(machine.log.tip('accounts', 9), 9, 1, `record ${i}`);
       await machine.log.appendForeign('accounts', 9, [bytes]);
     }
-    t.equal(await areStreamsLost(nats.manager, machine.log, 2), isLost, `${count} batches`);
+    t.equal(await areStreamsLost(nats.manager, machine.log), isLost, `${count} batches`);
   }
 });
 

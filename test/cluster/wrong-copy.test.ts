@@ -196,7 +196,6 @@ async function assertFollowed(
     log: temporary.log,
     group: 'accounts',
     partition,
-    outstandingMax: LIMITS.streamAsyncOutstandingMax,
     beforeCut: async (batch) => void cuts.push(batch),
   });
   try {

@@ -25,7 +25,6 @@ t.test('webhooks whose accounts, written here, are damaged have these checked', 
     table: { lease: () => undefined },
     storage,
     feed,
-    outstandingMax: 1,
     unprovenOn: () => null,
   });
   const checked: PartitionPlace[] = [];

@@ -40,8 +40,8 @@ export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
   /** The batch that the stream begins with; absent or 0: unknown, or there is none. */
   readonly firstBatch?: number;
-  /** Batches that a writer may have on their way to the stream: the most that it can never have had. Absent: 1. */
-  readonly outstandingMax?: number;
+  /** Something of this log was in a stream. Absent: as far as the log tells. */
+  readonly hasBegun?: boolean;
   /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
   readonly beforeCut?: (batch: number) => Promise<void>;
 }
@@ -114,9 +114,12 @@ export class LogFollower {
     return this.#tip;
   }
 
-  /** Of the log's end the stream need not have had so many batches. */
-  get #outstandingMax(): number {
-    return this.#options.outstandingMax ?? 1;
+  /** Nothing of the local log may ever have been in a stream. Whatever the replication, the batch that opens the first epoch is there before
+   *  there is another. */
+  get #mayBeNew(): boolean {
+    const { log, group, partition, hasBegun = false } = this.#options;
+    if (log.startOf(group, partition).batch > 0) return false;
+    return this.#tip.batch === 0 || (this.#tip.batch === 1 && !hasBegun);
   }
 
   /** Why it has stopped; null: it goes on. */
@@ -184,9 +187,8 @@ export class LogFollower {
         await this.#giveBack(end, offset, sendOn);
         return null;
       }
-      // Never to a stream that has had nothing: before anybody is told of anything, it has the batch that opens the epoch, so that an empty
-      // one may have been made in the place of one that was lost.
-      if (this.#tip.batch > this.#outstandingMax) {
+      // Never to a stream that has had nothing: one may have been made in the place of one that was lost.
+      if (!this.#mayBeNew) {
         throw new StreamLacks(
           this.#lossText(`the stream has no batch, and this machine has ${this.#tip.batch}`),
         );
@@ -232,9 +234,9 @@ export class LogFollower {
    *  never had anything, that one is gone, and what stands here may be all that is left of it. */
   #assertNotNew({ last_seq: last }: StreamState): void {
     if (last > 0) return;
+    if (this.#mayBeNew) return;
     const { log, group, partition } = this.#options;
     const start = log.startOf(group, partition).batch;
-    if (start === 0 && this.#tip.batch <= this.#outstandingMax) return;
     throw new StreamLacks(
       `${this.#name}: the stream has never had anything, and the log of this machine has batches ${start + 1} to ` +
         `${this.#tip.batch}: the stream was lost, and it is not served here. See "The streams are lost" in deploy/nats/README.md`,
@@ -252,8 +254,7 @@ export class LogFollower {
    *  stream of one replica that never had room for its first batch looks the same. */
   #assertNotPurged({ messages, last_seq: last }: StreamState): void {
     if (messages > 0 || this.#handled >= last) return;
-    const mayBeFirst =
-      this.#tip.batch <= this.#outstandingMax ? ' (or never had room for its first batch)' : '';
+    const mayBeFirst = this.#mayBeNew ? ' (or never had room for its first batch)' : '';
     throw new LogDiverged(
       `${this.#name}: the stream was purged empty after ${last} messages${mayBeFirst}, and nothing proves that the log of this machine, ` +
         `which ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/nats/README.md`,
