@@ -1,13 +1,14 @@
 // Partitions whose log this process could not prove to be the stream's when it last read it: another node has them, if its
-// log is proven, and only a person can make them servable here.
+// log is proven, and only a person can make them servable here. Unless this one has all that the stream has, and more: another
+// would write in its place.
 
 import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
-import { LogDiverged } from '../nats/log/log-follower.ts';
+import { LogDiverged, StreamLacks } from '../nats/log/log-follower.ts';
 
 export class UnprovenLogs {
-  /** Why: "accounts/3" → for a person. */
-  readonly #whys = new Map<string, string>();
+  /** Why: by "accounts/3". */
+  readonly #whys = new Map<string, LogDiverged>();
   readonly #onUnreadable: (group: GroupName, partition: number) => void;
 
   /** `onUnreadable`: the local log of that partition could not be read as it should. */
@@ -19,13 +20,17 @@ export class UnprovenLogs {
     return this.#whys.size;
   }
 
+  /** And others may have it. */
   has(group: GroupName, partition: number): boolean {
-    return this.#whys.has(`${group}/${partition}`);
+    const why = this.#whys.get(`${group}/${partition}`);
+    return why !== undefined && !(why instanceof StreamLacks && why.isAhead);
   }
 
   /** For /readyz; null: there are none. */
   get problem(): string | null {
-    return this.#whys.size === 0 ? null : `not proven, not served: ${[...this.#whys.values()].join('; ')}`;
+    if (this.#whys.size === 0) return null;
+    const whys = [...this.#whys.values()].map(({ message }) => message);
+    return `not proven, not served: ${whys.join('; ')}`;
   }
 
   /** Notes what `read` says of the partition's log. Rejects as it does. */
@@ -35,7 +40,7 @@ export class UnprovenLogs {
       this.#whys.delete(`${group}/${partition}`);
       return result;
     } catch (error) {
-      if (error instanceof LogDiverged) this.#whys.set(`${group}/${partition}`, error.message);
+      if (error instanceof LogDiverged) this.#whys.set(`${group}/${partition}`, error);
       // It may be another's: webhooks are proven by their accounts.
       if (error instanceof LogCorruption) this.#onUnreadable(error.group as GroupName, error.partition);
       throw error;

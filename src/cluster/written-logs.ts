@@ -56,6 +56,13 @@ export interface WrittenLogsOptions extends Pick<LogProofOptions, 'unprovenOn'> 
   readonly onFenced: (group: GroupName, partition: number) => void;
 }
 
+interface ShortLeader {
+  /** It leads, monotonic milliseconds: one that was just elected may not have read its own journal yet. */
+  readonly until: number;
+  /** That another was asked to. */
+  readonly isSaid: boolean;
+}
+
 interface Writer {
   /** False from the moment that the partition is lost: its batches on the way are not tried again. */
   mayWrite: boolean;
@@ -73,8 +80,8 @@ export class WrittenLogs implements PartitionRunner {
   readonly #proof: LogProof;
   readonly #unproven: UnprovenLogs;
   readonly #writers = new Map<string, Writer>();
-  /** Whose stream's leader lacked what this machine has when it was last read: for the first time, or it is known, and was said. */
-  readonly #short = new Map<string, 'seen' | 'said'>();
+  /** Whose stream's leader lacked what this machine has when it was last read. */
+  readonly #short = new Map<string, ShortLeader>();
 
   constructor(options: WrittenLogsOptions) {
     this.#options = options;
@@ -233,11 +240,13 @@ export class WrittenLogs implements PartitionRunner {
     const { link, log } = this.#options;
     const key = `${group}/${partition}`;
     const known = this.#short.get(key);
-    this.#short.set(key, known === undefined ? 'seen' : 'said');
-    if (known === undefined) return;
+    const now = performance.now();
+    if (known === undefined) this.#short.set(key, { until: now, isSaid: false });
+    if (known === undefined || now < known.until) return;
+    this.#short.set(key, { until: now + LIMITS.unprovenRetryMs, isSaid: true });
     const stream = logStream(group, partition);
     const refusal = await leadElsewhere(link, stream);
-    if (known === 'said') return;
+    if (known.isSaid) return;
     const what = `the leader of ${stream} lacks what this machine has`;
     if (refusal === null) {
       log.warn(

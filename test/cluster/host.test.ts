@@ -83,13 +83,15 @@ t.test('of more than the next owner gives back it is said what mends it', async 
     await send(alone, FAR, { ...OPEN_ACCOUNT, accountId: `acc_${batches}`, deadline });
   }
   await alone.close();
-  const { host, stop } = startHost();
+  const { host, logs, stop } = startHost();
   t.teardown(stop);
   await t.rejects(host.acquire('accounts', FAR, 9), {
     name: 'LogDiverged',
     message:
       /: \d+ batches of this machine are not in the stream, .* \(nats stream rm DAFTARI_accounts_24\) /,
   });
+  t.equal(logs.unprovenCount, 1);
+  t.notOk(host.isUnproven('accounts', FAR), 'whoever has less must not write in their place');
 });
 
 t.test('a copy that can no longer be kept up is said to be left behind', async (t) => {

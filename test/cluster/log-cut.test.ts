@@ -105,6 +105,27 @@ t.test('nor more than a writer may leave: beyond that a person decides', async (
   }
 });
 
+t.test('a stream that lacks more is told from one in which another has written', async (t) => {
+  for (const [record, isAhead] of [
+    ['the same', true],
+    ["another's", false],
+  ] as const) {
+    const partition = await newPartition();
+    const temporary = temporaryLog();
+    t.teardown(() => temporary.remove());
+    const local: Batch[] = [];
+    for (let tip = emptyTip; local.length <= LIMITS.streamWarmUpMessages + 1; tip = tipAt(local.at(-1)!)) {
+      local.push(batchAfter(tip, partition, 1, 'the same'));
+    }
+    const bytes = local.map((batch) => batch.bytes);
+    await temporary.log.appendForeign('accounts', partition, bytes);
+    await publish(batchAfter(emptyTip, partition, 1, record));
+    const follower = new LogFollower({ link: nats, log: temporary.log, group: 'accounts', partition });
+    await t.rejects(follower.reachEnd(), { message: /the stream ends at 1, /, isAhead });
+    await follower.close();
+  }
+});
+
 t.test('nor is anything cut, or waited for, when its follower has been closed', async (t) => {
   const { partition, log } = await logWithNever(t);
   const [cutting, cut] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -12,10 +12,11 @@
 
 import type { StreamState } from 'nats';
 import type { WriteAheadLog } from '../../../wal/log.ts';
+import { tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { firstBatchIn, sequenceOf, standsAt, type StreamPartition } from './stream-places.ts';
+import { batchAt, firstBatchIn, sequenceOf, standsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf } from '../streams.ts';
@@ -31,7 +32,15 @@ export class LogDiverged extends Error {
 }
 
 /** The stream's leader has lost what it must have had. Another of its servers may have it. */
-export class StreamLacks extends LogDiverged {}
+export class StreamLacks extends LogDiverged {
+  /** All that it has is in the log of this machine, which goes on: whoever has less must not write there. */
+  readonly isAhead: boolean;
+
+  constructor(what: string, isAhead = false) {
+    super(what);
+    this.isAhead = isAhead;
+  }
+}
 
 /** Has the stream take these batches, which go on where it ends at that offset; rejects when it does not. */
 export type SendOn = (batches: readonly Batch[], offset: number) => Promise<void>;
@@ -144,7 +153,7 @@ export class LogFollower {
     const { state } = await manager.streams.info(logStream(group, partition));
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
-    this.#assertNotShort(state);
+    await this.#assertNotShort(state);
     // Whatever has been read meanwhile: what follows a gap is taken for leftovers.
     if (state.messages > 0 && state.first_seq > this.#from) await this.#assertContinued(state);
     const last = await lastSequenceOf(manager, logStream(group, partition), state);
@@ -219,7 +228,7 @@ export class LogFollower {
    *  its log is passed over for others, which have none of these batches and would write in their place. */
   async #giveBack(end: Tip, offset: number, sendOn: SendOn | undefined): Promise<void> {
     const { log, group, partition } = this.#options;
-    const count = this.#countAfter(end, StreamLacks);
+    const count = this.#countAfter(end, (what) => new StreamLacks(what, true));
     if (sendOn === undefined) {
       throw new Error(
         `${this.#name}: the stream ends with batch ${end.batch}, and this machine has ${count} after it: whoever takes the partition ` +
@@ -244,10 +253,12 @@ export class LogFollower {
   }
 
   /** No batch stands before its number. So a stream that ends before reading begins has lost what this machine has read there. */
-  #assertNotShort({ last_seq: last }: StreamState): void {
+  async #assertNotShort({ messages, last_seq: last }: StreamState): Promise<void> {
     if (last >= this.#from - 1) return;
     const what = `the stream ends at ${last}, and this machine has batches up to ${this.#tip.batch}`;
-    throw new StreamLacks(this.#lossText(what));
+    const end = messages === 0 ? null : await batchAt(this.#options, last);
+    const { log, group, partition } = this.#options;
+    throw new StreamLacks(this.#lossText(what), end !== null && log.holds(group, partition, tipAt(end)));
   }
 
   /** No trim removes everything: an empty stream that had messages was purged, and nothing tells any more whether all of them are here. A
@@ -383,7 +394,7 @@ export class LogFollower {
 
   async #truncate(to: Tip): Promise<void> {
     const { log, group, partition } = this.#options;
-    this.#countAfter(to, LogDiverged);
+    this.#countAfter(to, (what) => new LogDiverged(what));
     await this.#options.beforeCut?.(to.batch);
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
@@ -391,11 +402,11 @@ export class LogFollower {
 
   /** Batches of the local log that the stream does not have, where it ends or has another. Throws when they are more than a writer has
    *  on its way. */
-  #countAfter({ batch }: Tip, Refusal: typeof LogDiverged): number {
+  #countAfter({ batch }: Tip, refusal: (what: string) => LogDiverged): number {
     const count = this.#tip.batch - batch;
     if (count <= LIMITS.streamAsyncOutstandingMax) return count;
     const what = `${count} batches of this machine are not in the stream, and a writer leaves at most ${LIMITS.streamAsyncOutstandingMax}`;
-    throw new Refusal(this.#lossText(what));
+    throw refusal(this.#lossText(what));
   }
 
   #lossText(what: string): string {
