@@ -71,8 +71,9 @@ export class FollowedLogs {
     if (log.tip(group, partition).batch > 0) await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
     else await this.#restore(group, partition);
     // Also of what a process has restored that died before it had come to this, or to the end of it.
-    if (firstBatch === 1 && this.#isSnapshotAlone(group, partition)) {
-      await this.#dropIfOfAnother(group, partition);
+    if (this.#isSnapshotAlone(group, partition)) {
+      if (firstBatch === 1) await this.#dropIfOfAnother(group, partition);
+      else await this.#beginAnewIfReplaced(group, partition);
     }
     if (storage.lacksHistory(group, partition)) await this.#readHistory(group, partition);
     let hadStrayViews = false;
@@ -196,6 +197,18 @@ export class FollowedLogs {
     if (reached + 1 < first) return;
     this.#options.log.warn({ group, partition, end, first }, 'the log was left behind, and begins anew');
     await this.#options.storage.clear(group, partition);
+    await this.#restore(group, partition);
+  }
+
+  /** The same, of a stream that is not there from its beginning: only another snapshot leads to it. */
+  async #beginAnewIfReplaced(group: GroupName, partition: number): Promise<void> {
+    const { link, storage, snapshots, log } = this.#options;
+    const { batch, hash } = storage.log.startOf(group, partition);
+    const stored = await snapshots.batchOf(group, partition);
+    if (stored === 0 || stored === batch) return;
+    if ((await sequenceOf({ link, group, partition }, { batch, hash })) !== null) return;
+    log.warn({ group, partition, batch, stored }, 'the snapshot is not of this stream, and there is another');
+    await storage.clear(group, partition);
     await this.#restore(group, partition);
   }
 

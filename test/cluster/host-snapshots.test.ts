@@ -11,8 +11,8 @@ import { areStreamsLost } from '../../src/nats/log/lost-streams.ts';
 import { StreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
-import { encodeBatch, tipAt } from '../../wal/batch.ts';
-import type { Row } from '../../wal/types.ts';
+import { emptyTip, encodeBatch, tipAt } from '../../wal/batch.ts';
+import type { Batch, Row, Tip } from '../../wal/types.ts';
 import { opened } from '../unit/domain/scenario.ts';
 import { batchAfter, temporaryLog } from './adapters.ts';
 import { startHostServers } from './host-driven.ts';
@@ -142,6 +142,40 @@ t.test('an empty machine does not begin with a snapshot of another log', async (
     await t.resolves(host.prepare(PLACE.group, PLACE.partition), `a machine that died ${died}`);
     t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
   }
+});
+
+t.test('nor stays with one where there is another, of a stream that was trimmed', async (t) => {
+  const PLACE = { group: 'accounts', partition: 42 } as const;
+  await ensureLogStream(nats.manager, PLACE.group, PLACE.partition, 1);
+  const batches: Batch[] = [];
+  for (let tip = emptyTip; batches.length < 6; tip = tipAt(batches.at(-1)!)) {
+    batches.push(batchAfter(tip, PLACE.partition, 1, null));
+    await publisher.publish(logSubject(PLACE.group, PLACE.partition), batches.at(-1)!.bytes, {});
+  }
+  await nats.manager.streams.purge(logStream(PLACE.group, PLACE.partition), { seq: 4 });
+  const format = { table: 'format', key: '', value: String(accountsGroup(DEFAULT_POLICY).viewsFormat) };
+  const saveOf = async (tip: Tip): Promise<void> => {
+    const machine = temporaryLog();
+    const { log, views } = machine;
+    await log.startAt(PLACE.group, PLACE.partition, tip);
+    await views.commit(PLACE.group, PLACE.partition, tip, [format]);
+    const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+    t.equal(await snapshots.save(PLACE.group, PLACE.partition), tip.batch);
+    await machine.remove();
+  };
+  const { host, storage, stop } = startHost();
+  t.teardown(stop);
+
+  await saveOf({ ...tipAt(batches[3]!), hash: Buffer.alloc(32, 1) });
+  await t.rejects(host.prepare(PLACE.group, PLACE.partition), { name: 'LogDiverged' });
+  await t.rejects(
+    host.prepare(PLACE.group, PLACE.partition),
+    { name: 'LogDiverged' },
+    'nor is there another yet',
+  );
+  await saveOf(tipAt(batches[4]!));
+  await host.prepare(PLACE.group, PLACE.partition);
+  t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, batches[5]!.hash);
 });
 
 t.test(
