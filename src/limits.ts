@@ -257,6 +257,9 @@ export const LIMITS = {
   streamDuplicateWindowMs: 120_000,
   /** Batches that REPLICATION=async may have on their way: what a crash of this machine can lose. */
   streamAsyncOutstandingMax: 32,
+  /** Batches that a stream has had and lacks, given back to it by whoever takes the partition; of more its leader rather has a short copy.
+   *  With those on their way they are no more than streamWarmUpMessages. */
+  streamForgottenMax: 32,
   /** Messages before the one wanted that a reader in the middle of a stream looks at, to tell a replaced writer's
    *  leftovers from the log; such a writer leaves at most streamAsyncOutstandingMax. */
   streamWarmUpMessages: 64,

@@ -27,6 +27,8 @@ export interface FollowedLogsOptions {
   /** The local log could not be read as it should. */
   readonly onUnreadable: (group: GroupName, partition: number) => void;
   readonly replicas: number;
+  /** Batches that a writer may have on their way to the stream. */
+  readonly outstandingMax: number;
   readonly log: Log;
 }
 
@@ -60,7 +62,7 @@ export class FollowedLogs {
       this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
       await this.forget(group, partition);
     }
-    const { link, replicas, storage } = this.#options;
+    const { link, replicas, outstandingMax, storage } = this.#options;
     const { log } = storage;
     if (!this.#streams.has(key)) {
       await ensureLogStream(link.manager, group, partition, replicas);
@@ -90,6 +92,7 @@ export class FollowedLogs {
       group,
       partition,
       firstBatch,
+      outstandingMax,
       hasBegun: lease?.hasBegun === true,
       beforeCut,
     });

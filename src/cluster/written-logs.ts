@@ -85,11 +85,12 @@ export class WrittenLogs implements PartitionRunner {
 
   constructor(options: WrittenLogsOptions) {
     this.#options = options;
-    const { link, storage, replicas, snapshotEveryBatches: everyBatches } = options;
+    const { link, storage, replicas, replication, snapshotEveryBatches: everyBatches } = options;
+    const outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
     const snapshots = new Snapshots({ link, log: storage.log, views: storage.views, replicas });
     const replicaOf = (group: GroupName, partition: number) => this.#replicaOf(group, partition);
     this.snapshots = new LogSnapshots({ ...options, snapshots, replicaOf, everyBatches });
-    this.#followed = new FollowedLogs({ ...options, snapshots });
+    this.#followed = new FollowedLogs({ ...options, snapshots, outstandingMax });
     this.#proof = new LogProof(options);
     this.#unproven = new UnprovenLogs(options.onUnreadable);
   }

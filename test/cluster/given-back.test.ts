@@ -8,6 +8,7 @@ import type { PartitionPlace } from '../../src/bus/bus.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { batchAt } from '../../src/nats/log/stream-places.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { fill, OPEN_ACCOUNT, openStorage, send } from '../unit/storage-driven.ts';
 import { batchAfter } from './adapters.ts';
@@ -140,7 +141,7 @@ t.test(
     await host.acquire('accounts', FORGOTTEN, 1);
     host.serve('accounts', FORGOTTEN);
     const forget = await remembering({ group: 'accounts', partition: FORGOTTEN });
-    await writeAccounts(storage, FORGOTTEN, 3);
+    await writeAccounts(storage, FORGOTTEN, LIMITS.streamForgottenMax);
     const { batch: acknowledged, hash } = log.tip('accounts', FORGOTTEN);
     await forget();
     const place = { link: nats, log, group: 'accounts', partition: FORGOTTEN } as const;
@@ -152,6 +153,23 @@ t.test(
     t.ok(log.batch('accounts', FORGOTTEN, acknowledged).hash.equals(hash));
   },
 );
+
+t.test('also behind as many as are on their way with REPLICATION=async', async (t) => {
+  const BOTH = 36;
+  const before = startHost({}, null, ASYNC);
+  await before.host.acquire('accounts', BOTH, 1);
+  await before.stop();
+  const alone = openStorage(directory);
+  await fill(alone, BOTH, 0);
+  await writeAccounts(alone, BOTH, LIMITS.streamForgottenMax + LIMITS.streamAsyncOutstandingMax);
+  const { batch, hash } = alone.log.tip('accounts', BOTH);
+  await alone.close();
+
+  const { host, stop } = startHost({}, null, ASYNC);
+  t.teardown(stop);
+  await host.acquire('accounts', BOTH, 2);
+  t.ok((await batchAt({ link: nats, group: 'accounts', partition: BOTH }, batch))?.hash.equals(hash));
+});
 
 t.test('also where nobody has written since: when the partition is handed over', async (t) => {
   const HANDED_OVER = 32;

@@ -78,7 +78,7 @@ t.test('of more than the next owner gives back it is said what mends it', async 
   await before.stop();
   const alone = openStorage(directory);
   await fill(alone, FAR, 0);
-  for (let batches = 0; batches <= LIMITS.streamAsyncOutstandingMax; batches++) {
+  for (let batches = 0; batches <= LIMITS.streamForgottenMax + 1; batches++) {
     const deadline = Date.now() + 60_000;
     await send(alone, FAR, { ...OPEN_ACCOUNT, accountId: `acc_${batches}`, deadline });
   }

@@ -49,6 +49,8 @@ export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
   /** The batch that the stream begins with; absent or 0: unknown, or there is none. */
   readonly firstBatch?: number;
+  /** Batches that a writer may have on their way to the stream. Absent: 1. */
+  readonly outstandingMax?: number;
   /** Something of this log was in a stream. Absent: as far as the log tells. */
   readonly hasBegun?: boolean;
   /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
@@ -228,7 +230,13 @@ export class LogFollower {
    *  its log is passed over for others, which have none of these batches and would write in their place. */
   async #giveBack(end: Tip, offset: number, sendOn: SendOn | undefined): Promise<void> {
     const { log, group, partition } = this.#options;
-    const count = this.#countAfter(end, (what) => new StreamLacks(what, true));
+    const { outstandingMax = 1 } = this.#options;
+    const count = this.#tip.batch - end.batch;
+    if (count > LIMITS.streamForgottenMax + outstandingMax) {
+      const what = `${count} batches of this machine are not in the stream, and at most`;
+      const most = `${LIMITS.streamForgottenMax} forgotten and ${outstandingMax} on the way are given back`;
+      throw new StreamLacks(this.#lossText(`${what} ${most}`), true);
+    }
     if (sendOn === undefined) {
       throw new Error(
         `${this.#name}: the stream ends with batch ${end.batch}, and this machine has ${count} after it: whoever takes the partition ` +
@@ -394,19 +402,14 @@ export class LogFollower {
 
   async #truncate(to: Tip): Promise<void> {
     const { log, group, partition } = this.#options;
-    this.#countAfter(to, (what) => new LogDiverged(what));
+    const count = this.#tip.batch - to.batch;
+    if (count > LIMITS.streamAsyncOutstandingMax) {
+      const what = `${count} batches of this machine are not in the stream, and a writer leaves at most`;
+      throw new LogDiverged(this.#lossText(`${what} ${LIMITS.streamAsyncOutstandingMax}`));
+    }
     await this.#options.beforeCut?.(to.batch);
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
-  }
-
-  /** Batches of the local log that the stream does not have, where it ends or has another. Throws when they are more than a writer has
-   *  on its way. */
-  #countAfter({ batch }: Tip, refusal: (what: string) => LogDiverged): number {
-    const count = this.#tip.batch - batch;
-    if (count <= LIMITS.streamAsyncOutstandingMax) return count;
-    const what = `${count} batches of this machine are not in the stream, and a writer leaves at most ${LIMITS.streamAsyncOutstandingMax}`;
-    throw refusal(this.#lossText(what));
   }
 
   #lossText(what: string): string {
