@@ -308,15 +308,24 @@ export class WrittenLogs implements PartitionRunner {
 
   /** Of what is written here. Rejects when nobody can say. */
   async lookAtStreams(): Promise<void> {
-    const { faults, storage, onFenced, log } = this.#options;
-    for (const { group, number: partition } of storage.hosted()) {
-      await faults.lookAtLog(group, partition);
-      const replica = this.#replicaOf(group, partition);
-      if (replica === null || !(await this.#hasForgotten(group, partition, replica))) continue;
-      if (this.#replicaOf(group, partition) !== replica) continue;
-      log.warn({ group, partition }, 'NATS has forgotten what it had taken: the partition is opened anew');
-      onFenced(group, partition);
+    for (const { group, number } of this.#options.storage.hosted()) {
+      try {
+        await this.#lookAtStream(group, number);
+      } catch (error) {
+        // One that was removed holds up no other.
+        if (!/not found/i.test(String(error))) throw error;
+      }
     }
+  }
+
+  async #lookAtStream(group: GroupName, partition: number): Promise<void> {
+    const { faults, onFenced, log } = this.#options;
+    await faults.lookAtLog(group, partition);
+    const replica = this.#replicaOf(group, partition);
+    if (replica === null || !(await this.#hasForgotten(group, partition, replica))) return;
+    if (this.#replicaOf(group, partition) !== replica) return;
+    log.warn({ group, partition }, 'NATS has forgotten what it had taken: the partition is opened anew');
+    onFenced(group, partition);
   }
 
   async close(): Promise<void> {

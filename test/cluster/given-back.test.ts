@@ -186,19 +186,22 @@ t.test('also where nobody has written since: when the partition is handed over',
 });
 
 t.test('and whoever serves it finds out', async (t) => {
-  const IDLE = 34;
+  const [REMOVED, IDLE] = [33, 34];
   let fenced = 0;
   const { host, logs, storage, stop } = startHost({}, null, { onFenced: () => void fenced++ });
   t.teardown(stop);
-  await host.acquire('accounts', IDLE, 1);
-  host.serve('accounts', IDLE);
+  for (const partition of [REMOVED, IDLE]) {
+    await host.acquire('accounts', partition, 1);
+    host.serve('accounts', partition);
+  }
   const forget = await remembering({ group: 'accounts', partition: IDLE });
   await writeAccounts(storage, IDLE, 1);
   await logs.lookAtStreams();
   t.equal(fenced, 0);
   await forget();
+  await nats.manager.streams.delete(logStream('accounts', REMOVED));
   await logs.lookAtStreams();
-  t.equal(fenced, 1);
+  t.equal(fenced, 1, 'also beside a stream that is gone');
 });
 
 t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
