@@ -32,6 +32,9 @@ export class EpochPassed extends Error {
   }
 }
 
+/** Only what another node does, or a person, helps: asked for again at once it is refused again. */
+export class NotSoon extends Error {}
+
 /** What ownership drives: the part of a process that can serve partitions. */
 export interface PartitionHost {
   /** Brings the local copy of the log close to its end without owning it, and keeps it up, so that `acquire` is short. Rejects:

@@ -199,6 +199,8 @@ export class Node implements PartitionHost, Leases {
   acquiresUntil = 0;
   /** Its log cannot be opened. */
   isBroken = false;
+  /** What says so. */
+  brokenBy: new (what: string) => Error = Error;
   /** Nothing proves its logs. */
   provesNothing = false;
   readonly #unproven = new Set<number>();
@@ -395,7 +397,8 @@ export class Node implements PartitionHost, Leases {
     const passed = this.#world.epochs.get(partition) ?? 0;
     if (epoch <= passed) throw new EpochPassed("the epoch is not above the log's", passed);
     this.#world.epochs.set(partition, epoch);
-    if (this.isBroken || this.#world.random() < 0.05) throw new Error('the log could not be opened');
+    if (this.isBroken) throw new this.brokenBy('the log could not be opened');
+    if (this.#world.random() < 0.05) throw new Error('the log could not be opened');
   }
 
   serve(group: GroupName, partition: number): void {

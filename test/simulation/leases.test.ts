@@ -3,6 +3,7 @@
 // weather is over each partition is held by the node that should have it.
 
 import t, { type Test } from 'tap';
+import { NotSoon } from '../../src/bus/ownership.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { rankNodes } from '../../src/nats/leases/rendezvous.ts';
 import { PARTITIONS, World } from './leases-world.ts';
@@ -356,18 +357,24 @@ t.test(
 );
 
 t.test('a log that cannot be opened is tried again, not without end in one breath', async (t) => {
-  const world = new World(randomFrom(SEED));
-  const a = world.join('a');
-  a.isBroken = true;
-  await world.until(20_000);
-  t.equal(a.ownership.heldCount, 0);
-  const times = a.acquisitions.filter(({ partition }) => partition === 0).map(({ at }) => at);
-  t.ok(times.length > 2);
-  const pauses = times.slice(1).map((at, index) => at - times[index]!);
-  t.ok(Math.min(...pauses) >= LIMITS.takeOverRetryMs, `after ${pauses.map(Math.round).join(', ')} ms`);
-  a.isBroken = false;
-  await world.until(40_000);
-  t.strictSame([world.wrong, a.ownership.heldCount], [[], PARTITIONS]);
+  for (const [brokenBy, retryMs] of [
+    [Error, LIMITS.takeOverRetryMs],
+    [NotSoon, LIMITS.unprovenRetryMs],
+  ] as const) {
+    const world = new World(randomFrom(SEED));
+    const a = world.join('a');
+    a.isBroken = true;
+    a.brokenBy = brokenBy;
+    await world.until(retryMs * 8);
+    t.equal(a.ownership.heldCount, 0);
+    const times = a.acquisitions.filter(({ partition }) => partition === 0).map(({ at }) => at);
+    t.ok(times.length > 2);
+    const pauses = times.slice(1).map((at, index) => at - times[index]!);
+    t.ok(Math.min(...pauses) >= retryMs, `after ${pauses.map(Math.round).join(', ')} ms`);
+    a.isBroken = false;
+    await world.until(retryMs * 8 + 20_000);
+    t.strictSame([world.wrong, a.ownership.heldCount], [[], PARTITIONS]);
+  }
 });
 
 t.test('what a lease says of its log outlasts each claim, in vain or not, and each return', async (t) => {

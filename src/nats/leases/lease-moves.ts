@@ -9,7 +9,7 @@
 // Invariant: whatever a step ends with, its place is not left between two stages: what is free may be claimed at the next look.
 
 import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
-import { EpochPassed, type PartitionHost } from '../../bus/ownership.ts';
+import { EpochPassed, NotSoon, type PartitionHost } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { pause } from '../../pause.ts';
 import { leaseKey, partitionKey } from '../subjects.ts';
@@ -113,7 +113,7 @@ export class LeaseMoves {
     const { session, hasFlaw } = this.#options;
     this.#tellOnce(place, 'could not be taken over', error);
     // Before it is free: what is free may be claimed at the next look, which its own return brings about.
-    this.#putOff(place);
+    this.#putOff(place, error);
     if (error instanceof EpochPassed) {
       place.passedEpoch = error.epoch;
       // Whoever wrote under it, and whose lease was dropped from the bucket, may hold it for so long without hearing of this one.
@@ -163,7 +163,7 @@ export class LeaseMoves {
       this.#tellOnce(place, 'could not be prepared', error);
       place.warm = false;
       place.stage = 'free';
-      this.#putOff(place);
+      this.#putOff(place, error);
     }
   }
 
@@ -189,7 +189,7 @@ export class LeaseMoves {
     } catch (error) {
       this.#tellOnce(place, `could not be ${what}`, error);
       place.warm = false;
-      this.#putOff(place);
+      this.#putOff(place, error);
     }
     place.stage = 'free';
   }
@@ -256,8 +256,8 @@ export class LeaseMoves {
     this.#options.onProblem(`${place.group}/${place.partition} ${problem}`, error);
   }
 
-  #putOff(place: Place): void {
-    const isUnproven = this.#options.hasFlaw('unproven', place);
-    place.retryAt = performance.now() + (isUnproven ? LIMITS.unprovenRetryMs : LIMITS.takeOverRetryMs);
+  #putOff(place: Place, error: unknown): void {
+    const isNotSoon = error instanceof NotSoon || this.#options.hasFlaw('unproven', place);
+    place.retryAt = performance.now() + (isNotSoon ? LIMITS.unprovenRetryMs : LIMITS.takeOverRetryMs);
   }
 }

@@ -14,6 +14,7 @@ import type { StreamState } from 'nats';
 import type { WriteAheadLog } from '../../../wal/log.ts';
 import { tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
+import { NotSoon } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { batchAt, firstBatchIn, sequenceOf, standsAt, type StreamPartition } from './stream-places.ts';
@@ -24,7 +25,7 @@ import { logStream } from '../subjects.ts';
 
 /** The local log and the stream do not belong together, or the stream no longer holds what is missing here. So nothing proves that all
  *  that was acknowledged is here, and a person has to see to it. */
-export class LogDiverged extends Error {
+export class LogDiverged extends NotSoon {
   constructor(what: string) {
     super(what);
     this.name = 'LogDiverged';
@@ -238,7 +239,7 @@ export class LogFollower {
       throw new StreamLacks(this.#lossText(`${what} ${most}`), true);
     }
     if (sendOn === undefined) {
-      throw new Error(
+      throw new NotSoon(
         `${this.#name}: the stream ends with batch ${end.batch}, and this machine has ${count} after it: whoever takes the partition ` +
           'gives them back, or writes others in their place',
       );
