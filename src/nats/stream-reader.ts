@@ -126,6 +126,11 @@ export class StreamReader {
       `${stream} ${what}, and not on ${this.#server ?? 'the server at which it was read'}: it is read at another one. ` +
         'See "One server has a wrong copy" in deploy/nats/README.md',
     );
+    this.again(from);
+  }
+
+  /** The same, where nothing says that the server is at fault. */
+  again(from: number): void {
     this.#next = from;
     this.#avoided = this.#server;
     this.#startAgain = this.#starting;

@@ -220,6 +220,29 @@ t.test(
   },
 );
 
+t.test('nor is a server said to have a wrong copy where all have forgotten what was read', async (t) => {
+  const partition = await newPartition();
+  const temporary = temporaryLog();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  const forgotten = batchAfter(tipAt(first), partition, 1, 'forgotten');
+  for (const batch of [first, forgotten]) await publish(batch);
+  const warm = new LogFollower({ link: nats, log: temporary.log, group: 'accounts', partition });
+  t.teardown(async () => {
+    await warm.close();
+    await temporary.remove();
+  });
+  await warm.reachEnd();
+  await nats.manager.streams.delete(logStream('accounts', partition));
+  await ensureLogStream(nats.manager, 'accounts', partition, 1);
+  await publish(first);
+  const complaints = t.capture(nats, 'complain');
+  const { tip } = await warm.reachEnd(async (batches) => {
+    for (const batch of batches) await publish(batch);
+  });
+  t.strictSame(tip, tipAt(forgotten));
+  t.strictSame(complaints(), []);
+});
+
 t.test(
   'what was trimmed after the end of a log is said to be missing, and where it is put back from',
   async (t) => {

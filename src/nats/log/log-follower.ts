@@ -187,7 +187,7 @@ export class LogFollower {
     // is read at has it there. What was purged since cannot be looked at.
     if (this.#endPlace !== null && state.first_seq <= this.#endPlace) {
       if (!(await standsAt(this.#options, this.#endPlace, end))) {
-        this.#readAgain(this.#endPlace);
+        this.#readAgain(this.#endPlace, state.last_seq < this.#endPlace);
         return null;
       }
     } else if (!(await this.#isProved(end, state))) {
@@ -390,15 +390,16 @@ export class LogFollower {
     this.#readAgain(place);
   }
 
-  /** From some way back: what the leader has at that place is not what was read there. */
-  #readAgain(place: number): void {
+  /** From some way back: what the leader has at that place is not what was read there. It may have forgotten it. */
+  #readAgain(place: number, isForgotten = false): void {
     if (++this.#readings > READINGS_MAX) throw this.#diverged();
     const base = this.#base();
     this.#chain = new LogChain(base);
     this.#endPlace = null;
     this.#handled = base.batch;
     this.#from = base.batch + 1;
-    this.#reader.elsewhere(this.#from, `has another batch at ${place} on its leader`);
+    if (isForgotten) this.#reader.again(this.#from);
+    else this.#reader.elsewhere(this.#from, `has another batch at ${place} on its leader`);
   }
 
   async #truncate(to: Tip): Promise<void> {
