@@ -290,6 +290,8 @@ export const LIMITS = {
   leaseLookMs: 200,
   /** Partitions that one node takes over at once, so that one large log does not hold up the rest. */
   takeOversMax: 16,
+  /** Between two looks at streams that are in use, while one is due. */
+  streamsLookMs: 5_000,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
   /** The same if nothing proves the log of this node: then it takes a person, or a new snapshot. */

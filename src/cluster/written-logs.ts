@@ -13,6 +13,7 @@ import type { GroupName } from '../bus/bus.ts';
 import { EpochPassed } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
+import { pause } from '../pause.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/leases/lease-table.ts';
 import { StreamLacks, type EndOfLog, type SendOn } from '../nats/log/log-follower.ts';
@@ -289,16 +290,15 @@ export class WrittenLogs implements PartitionRunner {
     const key = `${group}/${partition}`;
     feed.left(group, partition);
     const writer = this.#writers.get(key);
+    // Otherwise another may have the partition by now, and NATS may not answer.
+    const refused = writer?.isRefused === true ? writer.replica : null;
     if (writer !== undefined) writer.mayWrite = false;
     this.#writers.delete(key);
     const released = group === 'webhooks' ? webhooks?.release(partition) : undefined;
     await storage.losePartition(group, partition);
     // It may have waited for the log's word, which has just been given.
     await released;
-    // Not where another may have the partition by now.
-    if (writer?.isRefused === true && writer.replica !== null) {
-      await this.#giveBackForgotten(group, partition, writer.replica);
-    }
+    if (refused !== null) await this.#giveBackForgotten(group, partition, refused);
   }
 
   /** The views of followed logs, so that a take-over has little to apply. */
@@ -323,6 +323,9 @@ export class WrittenLogs implements PartitionRunner {
     await faults.lookAtLog(group, partition);
     const replica = this.#replicaOf(group, partition);
     if (replica === null || !(await this.#hasForgotten(group, partition, replica))) return;
+    // A leader that was just elected may not have read its own journal yet.
+    await pause(LIMITS.takeOverRetryMs);
+    if (!(await this.#hasForgotten(group, partition, replica))) return;
     if (this.#replicaOf(group, partition) !== replica) return;
     log.warn({ group, partition }, 'NATS has forgotten what it had taken: the partition is opened anew');
     onFenced(group, partition);

@@ -275,7 +275,7 @@ interface Working {
 
 function startJobs(nats: ClusterNats, { disk, logs, host, terms, openings }: Working): Jobs {
   const jobs = new Jobs();
-  jobs.everyMinute(() => lookAtStreams(nats, logs));
+  watchStreams(jobs, nats, logs);
   jobs.everySecond(nats.proveKey);
   jobs.everySecond(() => terms.look());
   jobs.oneAtATime(LIMITS.unopenedLookMs, async () => {
@@ -295,15 +295,31 @@ function startJobs(nats: ClusterNats, { disk, logs, host, terms, openings }: Wor
   return jobs;
 }
 
-/** Looks whether somebody has changed or removed streams that are in use. That NATS does not answer is told elsewhere. */
+/** Whether somebody has changed or removed streams that are in use: each minute. And whether NATS has forgotten what it had taken: where its
+ *  servers died, a connection was lost. */
+function watchStreams(jobs: Jobs, nats: ClusterNats, logs: WrittenLogs | null): void {
+  let isDue = false;
+  const becomeDue = (): void => {
+    isDue = true;
+  };
+  jobs.everyMinute(async () => becomeDue());
+  nats.link.onReconnect(becomeDue);
+  jobs.oneAtATime(LIMITS.streamsLookMs, async () => {
+    if (!isDue) return;
+    isDue = false;
+    try {
+      await lookAtStreams(nats, logs);
+    } catch {
+      // That NATS does not answer is told elsewhere.
+      becomeDue();
+    }
+  });
+}
+
 async function lookAtStreams({ table, faults }: ClusterNats, logs: WrittenLogs | null): Promise<void> {
-  try {
-    await table.noteDropped();
-    await faults.lookAtLeases();
-    await logs?.lookAtStreams();
-  } catch {
-    // The next minute asks again.
-  }
+  await table.noteDropped();
+  await faults.lookAtLeases();
+  await logs?.lookAtStreams();
 }
 
 function groupsOf({ roles }: Config): readonly GroupName[] {

@@ -13,6 +13,7 @@ import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
@@ -84,6 +85,33 @@ export function tellOnce({ manager: { streams } }: NatsLink, told: (now: StreamI
 export function longer(now: StreamInfo, by: number): StreamInfo {
   const { state } = now;
   return { ...now, state: { ...state, last_seq: state.last_seq + by, messages: state.messages + by } };
+}
+
+/** Of the accounts' stream of a partition, in order. */
+export async function messagesOf({ manager }: NatsLink, partition: number): Promise<Buffer[]> {
+  const name = logStream('accounts', partition);
+  const { state } = await manager.streams.info(name);
+  const messages: Buffer[] = [];
+  for (let seq = 1; seq <= state.last_seq; seq++) {
+    messages.push(Buffer.from((await manager.streams.getMessage(name, { seq })).data));
+  }
+  return messages;
+}
+
+/** As if all servers of NATS had lost power before so many of these were on their disks. Never the first: before it is, nobody is told of
+ *  anything. */
+export async function forgetLast(nats: NatsLink, partition: number, count: number): Promise<void> {
+  const { manager } = nats;
+  const messages = await messagesOf(nats, partition);
+  const name = logStream('accounts', partition);
+  const { config } = await manager.streams.info(name);
+  await manager.streams.delete(name);
+  await ensureLogStream(manager, 'accounts', partition, config.num_replicas);
+  const publisher = new StreamPublisher(nats);
+  for (const message of messages.slice(0, Math.max(1, messages.length - count))) {
+    await publisher.publish(logSubject('accounts', partition), message, {});
+  }
+  publisher.close();
 }
 
 /** With one record. */

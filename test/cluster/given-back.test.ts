@@ -135,7 +135,7 @@ t.test(
   async (t) => {
     const FORGOTTEN = 22;
     const { promise: fenced, resolve: onFenced } = Promise.withResolvers<void>();
-    const { host, storage, stop } = startHost({}, null, { onFenced });
+    const { host, storage, stop } = startHost({}, null, { onFenced: () => onFenced() });
     t.teardown(stop);
     const { log } = storage;
     await host.acquire('accounts', FORGOTTEN, 1);

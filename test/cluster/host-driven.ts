@@ -33,7 +33,7 @@ export interface Hosting {
 }
 
 export interface Writing {
-  readonly onFenced?: () => void;
+  readonly onFenced?: (group: GroupName, partition: number) => void;
   readonly replication?: Replication;
   /** By which it publishes. */
   readonly to?: StreamPublisher;

@@ -1,12 +1,14 @@
 // NATS goes away, or takes nothing: who cannot serve meanwhile says so, and why, and goes on when it is back.
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
+import { partitionOf } from '../../src/bus/bus.ts';
 import { LEASE_STREAM } from '../../src/nats/subjects.ts';
-import { Cluster, SMALL } from './cluster.ts';
-import { link } from './adapters.ts';
+import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
+import { forgetLast, link, messagesOf } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -17,6 +19,8 @@ t.jobs = 2;
 t.test('a front that hears of no owner says that it is not ready, until it does', async (t) => {
   const cluster = await Cluster.start({ natsServers: 1, fronts: 1, ledgers: 1, webhooks: 0, pollers: 0 });
   t.teardown(() => cluster.stop());
+  const hand = await link(cluster.nats.url, 'hand');
+  t.teardown(() => hand.close());
   const front = cluster.node('front1');
   // However late it is asked.
   const why = /nothing has been heard of ledger1 for (?:1[2-9]|[2-9]\d) s/;
@@ -27,10 +31,22 @@ t.test('a front that hears of no owner says that it is not ready, until it does'
   const readyMetric = async (): Promise<string | undefined> =>
     (await (await fetch(`${front.operatorUrl}/metrics`)).text()).match(/^daftari_ready .*$/m)?.[0];
   t.equal(await readyMetric(), 'daftari_ready 1');
+  const partition = partitionOf(cluster.accounts[0]!.id, PARTITIONS);
+  const messages = await messagesOf(hand, partition);
+  await forgetLast(hand, partition, 1);
+  t.strictSame(await messagesOf(hand, partition), messages.slice(0, -1));
   await cluster.nats.kill(0, 'SIGKILL');
   await silent();
   await cluster.nats.restart(0);
   await untilReady(cluster.running);
+  await waitFor(
+    'the owner gives back what NATS has forgotten, though it writes nothing',
+    60_000,
+    async () => {
+      const now = await messagesOf(hand, partition).catch(() => []);
+      return isDeepStrictEqual(now.slice(0, messages.length), messages);
+    },
+  );
 
   // Nobody is left who would end its session.
   const ledger = cluster.node('ledger1');

@@ -122,10 +122,10 @@ export class StreamReplica implements LogReplica {
         }
         if (stands === 'no batch') this.#offset++;
       }
+      if (result.type === 'unanswered') await pause(LIMITS.busRetryMs);
       if (performance.now() > until || !this.#options.mayWrite()) {
         throw new ReplicaUnavailable(`${group}/${partition} batch ${batch.batch}: ${result.description}`);
       }
-      if (result.type === 'unanswered') await pause(LIMITS.busRetryMs);
     }
   }
 
