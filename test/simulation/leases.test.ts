@@ -468,6 +468,25 @@ t.test('who is next in line and cannot prove its copy goes on trying to', async 
   t.strictSame([again.isUnproven('accounts', 0), again.followed.has(0)], [false, true]);
 });
 
+t.test(
+  'nor does it say for ever what it could not prove once, when it is not next in line any more',
+  async (t) => {
+    const world = new World(randomFrom(SEED));
+    world.isCalm = true;
+    const [first = '', second = '', last = ''] = rankNodes(NAMES, 'accounts', 0);
+    world.join(first);
+    const doubting = world.join(last);
+    doubting.provesNothing = true;
+    await world.until(20_000);
+    t.ok(doubting.isUnproven('accounts', 0));
+    world.join(second);
+    await world.until(30_000);
+    doubting.provesNothing = false;
+    await world.until(50_000);
+    t.strictSame([doubting.isUnproven('accounts', 0), doubting.followed.has(0)], [false, false]);
+  },
+);
+
 function everywhere<Result>(look: (partition: number) => Result): Result[] {
   return Array.from({ length: PARTITIONS }, (_, partition) => look(partition));
 }

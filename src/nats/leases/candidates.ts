@@ -46,12 +46,11 @@ export class Candidates {
     return this.#preferRoom(this.#live());
   }
 
-  /** This node would have it, or be next in line, if it could prove its log: it goes on trying to. */
+  /** This node says that it cannot prove its log, and goes on trying to, also when others have come since that are to have it before this
+   *  one: nobody begins an empty log while it says so. */
   isToProve(place: PartitionPlace): boolean {
     const { node } = this.#options;
-    if (!this.#has(node, 'unproven', place)) return false;
-    const ranked = rankNodes(this.#preferRoom(this.#whole(place)), place.group, place.partition);
-    return ranked.slice(0, 2).includes(node);
+    return this.#has(node, 'unproven', place) && this.#preferRoom(this.#whole(place)).includes(node);
   }
 
   isShort(node: string): boolean {
