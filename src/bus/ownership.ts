@@ -54,6 +54,8 @@ export interface PartitionHost {
   /** When it was last prepared or acquired, nothing proved that this process has all of its log: others have it, if theirs is
    *  proven. Absent: never. */
   isUnproven?(group: GroupName, partition: number): boolean;
+  /** It is unproven only because another process says that it cannot prove its own. Absent: never. */
+  isDoubtedElsewhere?(group: GroupName, partition: number): boolean;
   /** What was prepared is not kept up any more, for what came failed: it has to be prepared again. Absent: never. */
   isLeftBehind?(group: GroupName, partition: number): boolean;
 }

@@ -56,6 +56,10 @@ export class ClusterHost implements PartitionHost {
     return this.#options.logs?.isUnproven(group, partition) ?? false;
   }
 
+  isDoubtedElsewhere(group: GroupName, partition: number): boolean {
+    return this.#options.logs?.isDoubtedElsewhere(group, partition) ?? false;
+  }
+
   isLeftBehind(group: GroupName, partition: number): boolean {
     return this.#options.logs?.isLeftBehind(group, partition) ?? false;
   }

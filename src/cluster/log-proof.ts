@@ -10,13 +10,14 @@ import { areStreamsLost } from '../nats/log/lost-streams.ts';
 import { misses } from '../nats/log/stream-places.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { Storage } from '../storage/storage.ts';
+import { DoubtedElsewhere } from './unproven-logs.ts';
 
 export interface LogProofOptions {
   readonly link: NatsLink;
   readonly table: Pick<LeaseTable, 'lease'>;
   readonly storage: Storage;
   readonly feed: NodeFeed;
-  /** Another node that cannot prove its log of the partition; null: none says so. */
+  /** Another node that for reasons of its own cannot prove its log of the partition; null: none says so. */
   readonly unprovenOn: (group: GroupName, partition: number) => string | null;
 }
 
@@ -36,17 +37,19 @@ export class LogProof {
   /** Neither the stream nor this machine has anything of the partition's log. */
   async #assertMayBegin(group: GroupName, partition: number): Promise<void> {
     const { table, link, storage, unprovenOn } = this.#options;
-    const other = unprovenOn(group, partition);
-    let why: string;
-    if (table.lease(group, partition)?.value.hasBegun === true) why = 'it was served before';
-    else if (other !== null) why = `node ${other} cannot prove that its log has all of it`;
-    else if (await areStreamsLost(link.manager, storage.log)) {
-      why = 'the streams of all other logs of this machine were lost';
-    } else return;
-    throw new LogDiverged(
+    const notBegun = (why: string): string =>
       `${group}/${partition}: ${why}, and neither this machine nor the stream has anything of its log: an empty partition is ` +
-        'not begun in its place. See "The streams are lost" in deploy/nats/README.md',
-    );
+      'not begun in its place. See "The streams are lost" in deploy/nats/README.md';
+    if (table.lease(group, partition)?.value.hasBegun === true) {
+      throw new LogDiverged(notBegun('it was served before'));
+    }
+    if (await areStreamsLost(link.manager, storage.log)) {
+      throw new LogDiverged(notBegun('the streams of all other logs of this machine were lost'));
+    }
+    // Asked last: for reasons of its own a node keeps others from it, too.
+    const other = unprovenOn(group, partition);
+    if (other === null) return;
+    throw new DoubtedElsewhere(notBegun(`node ${other} cannot prove that its log has all of it`));
   }
 
   /** If webhooks have read further than their accounts' log now reaches, they would never hear of what is written there now. If that

@@ -6,6 +6,9 @@ import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LogDiverged, StreamLacks } from '../nats/log/log-follower.ts';
 
+/** Nothing but what another node says of its own log is against it. */
+export class DoubtedElsewhere extends LogDiverged {}
+
 export class UnprovenLogs {
   /** Why: by "accounts/3". */
   readonly #whys = new Map<string, LogDiverged>();
@@ -24,6 +27,10 @@ export class UnprovenLogs {
   has(group: GroupName, partition: number): boolean {
     const why = this.#whys.get(`${group}/${partition}`);
     return why !== undefined && !(why instanceof StreamLacks && why.isAhead);
+  }
+
+  isDoubtedElsewhere(group: GroupName, partition: number): boolean {
+    return this.#whys.get(`${group}/${partition}`) instanceof DoubtedElsewhere;
   }
 
   /** For /readyz; null: there are none. */

@@ -106,6 +106,11 @@ export class WrittenLogs implements PartitionRunner {
     return this.#unproven.has(group, partition);
   }
 
+  /** Only because another node says that it cannot prove its own. */
+  isDoubtedElsewhere(group: GroupName, partition: number): boolean {
+    return this.#unproven.isDoubtedElsewhere(group, partition);
+  }
+
   /** A copy that was kept up for a take-over is not any more. */
   isLeftBehind(group: GroupName, partition: number): boolean {
     return this.#followed.hasFailed(group, partition);

@@ -77,10 +77,10 @@ export function partitionMap({ table, counts }: ClusterNats, storage: Storage | 
   );
 }
 
-/** Live nodes that say it of the partition: their copy is damaged, or they cannot prove it. */
+/** Live nodes that say it of the partition: their copy is damaged, or they cannot prove it; or this for no reason of their own. */
 function nodesThatSay(
-  { nodes }: LeaseTable,
-  what: 'damaged' | 'unproven',
+  { nodes }: Pick<LeaseTable, 'nodes'>,
+  what: 'damaged' | 'unproven' | 'doubtedElsewhere',
   group: GroupName,
   partition: number,
 ): string[] {
@@ -90,12 +90,14 @@ function nodesThatSay(
   });
 }
 
-/** A node but this one that cannot prove its log of the partition; null: none says so. */
+/** A node but this one that for reasons of its own cannot prove its log of the partition; null: none says so. */
 export function unprovenElsewhere(
-  table: LeaseTable,
+  table: Pick<LeaseTable, 'nodes'>,
   node: string,
   group: GroupName,
   partition: number,
 ): string | null {
-  return nodesThatSay(table, 'unproven', group, partition).find((name) => name !== node) ?? null;
+  const repeating = new Set(nodesThatSay(table, 'doubtedElsewhere', group, partition));
+  const unproven = nodesThatSay(table, 'unproven', group, partition);
+  return unproven.find((name) => name !== node && !repeating.has(name)) ?? null;
 }

@@ -119,6 +119,7 @@ t.test('a partition that was served before is not begun anew with nothing', asyn
   await t.rejects(host.acquire('accounts', LOST, 2), /an empty partition is not begun in its place/);
   t.match(logs.problem, /not proven, not served: accounts\/3: it was served before/);
   t.equal(logs.unprovenCount, 1);
+  t.notOk(host.isDoubtedElsewhere('accounts', LOST));
   t.equal(storage.log.tip('accounts', LOST).batch, 0);
 });
 
@@ -146,6 +147,7 @@ t.test('nor while another node has something of it, and cannot prove that it is 
   const refusal = /node ledger2 cannot prove that its log has all of it, .* is not begun in its place/;
   await t.rejects(host.acquire('accounts', LOST, 2), refusal);
   t.ok(host.isUnproven('accounts', LOST));
+  t.ok(host.isDoubtedElsewhere('accounts', LOST), 'which keeps no other node from beginning it');
   await t.rejects(
     host.prepare('accounts', LOST),
     refusal,
@@ -412,7 +414,6 @@ t.test('what a writer that was lost hears late of its stream does not end the ne
 t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
   const [OWN, NEVER_HAD] = [5, 6];
   const { host, storage, stop } = startHost();
-  t.teardown(stop);
   await host.acquire('accounts', OWN, 1);
   await host.release('accounts', OWN);
   await host.acquire('accounts', OWN, 2);
@@ -425,4 +426,9 @@ t.test('a machine whose other streams are all lost begins no empty partition', a
     /the streams of all other logs of this machine were lost/,
   );
   t.equal(storage.log.tip('accounts', NEVER_HAD).batch, 0);
+  await stop();
+  const again = startHost({}, 'ledger2');
+  t.teardown(again.stop);
+  await t.rejects(again.host.acquire('accounts', NEVER_HAD, 1), /were lost/);
+  t.notOk(again.host.isDoubtedElsewhere('accounts', NEVER_HAD), 'whatever others say');
 });

@@ -7,6 +7,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { LeaseOwnership } from '../../src/nats/leases/lease-ownership.ts';
 import type { Leases } from '../../src/nats/leases/lease-ownership.ts';
 import type { LeaseEntry, NodeEntry, Seen, WantEntry } from '../../src/nats/leases/lease-table.ts';
+import { unprovenElsewhere } from '../../src/wiring/node-status.ts';
 
 export const PARTITIONS = 4;
 /** Two clocks a fourteenth apart: less than the margin is of a lease. */
@@ -203,7 +204,8 @@ export class Node implements PartitionHost, Leases {
   brokenBy: new (what: string) => Error = Error;
   /** Nothing proves its logs. */
   provesNothing = false;
-  readonly #unproven = new Set<number>();
+  /** Who says that it cannot prove its log. */
+  readonly #unproven = new Map<number, 'itself' | 'another'>();
   readonly damaged = new Set<number>();
   /** Acquired without having been prepared. */
   readonly unprepared: number[] = [];
@@ -371,10 +373,17 @@ export class Node implements PartitionHost, Leases {
     return this.#unproven.has(partition);
   }
 
+  isDoubtedElsewhere(_group: GroupName, partition: number): boolean {
+    return this.#unproven.get(partition) === 'another';
+  }
+
+  /** Nobody has written what is to be begun: there it counts what others say. */
   #prove(partition: number): void {
-    if (!this.provesNothing) return void this.#unproven.delete(partition);
+    const isBegun = this.#world.epochs.has(partition);
+    const other = isBegun ? null : unprovenElsewhere(this, this.name, 'accounts', partition);
+    if (!this.provesNothing && other === null) return void this.#unproven.delete(partition);
     this.followed.delete(partition);
-    this.#unproven.add(partition);
+    this.#unproven.set(partition, this.provesNothing ? 'itself' : 'another');
     throw new Error('nothing proves the log');
   }
 

@@ -487,6 +487,32 @@ t.test(
   },
 );
 
+t.test(
+  'what no node can begin, since one could not prove it, is begun when that one can, or is gone',
+  async (t) => {
+    for (const isGone of [false, true]) {
+      const world = new World(randomFrom(SEED));
+      world.isCalm = true;
+      const [first = '', second = '', third = ''] = rankNodes(NAMES, 'accounts', 0);
+      const doubting = world.join(first);
+      doubting.provesNothing = true;
+      await world.until(10_000);
+      const others = [world.join(second), world.join(third)];
+      await world.until(40_000);
+      t.notOk(world.epochs.has(0), 'nobody begins it');
+      t.ok(others.every((node) => node.isUnproven('accounts', 0)));
+      doubting.provesNothing = false;
+      doubting.isGone = isGone;
+      await world.until(80_000);
+      const due = isGone ? second : first;
+      t.strictSame(world.holders(0), [due]);
+      const unproven = world.nodes.filter((node) => !node.isGone && node.isUnproven('accounts', 0));
+      t.strictSame(unproven, []);
+      t.strictSame(world.wrong, []);
+    }
+  },
+);
+
 function everywhere<Result>(look: (partition: number) => Result): Result[] {
   return Array.from({ length: PARTITIONS }, (_, partition) => look(partition));
 }

@@ -203,18 +203,20 @@ export class LeaseOwnership implements Ownership {
 
   /** What the session says of this node. */
   #words(): SessionWords {
-    const { partitions, newestFormat, isShort, terms } = this.#options;
-    const keysOf = (what: Flaw): string[] =>
-      this.#places
-        .filter((place) => this.#hasFlaw(what, place))
-        .map(({ group, partition }) => partitionKey(group, partition));
+    const { partitions, newestFormat, isShort, terms, host } = this.#options;
+    const keysOf = (isOne: (place: Place) => boolean): string[] =>
+      this.#places.filter(isOne).map(({ group, partition }) => partitionKey(group, partition));
+    const doubtedElsewhere = keysOf(
+      (place) => host.isDoubtedElsewhere?.(place.group, place.partition) ?? false,
+    );
     return {
       groups: Object.keys(partitions) as GroupName[],
       state: this.#state,
       newestFormat,
       isShort: isShort?.() ?? false,
-      damaged: keysOf('damaged'),
-      unproven: keysOf('unproven'),
+      damaged: keysOf((place) => this.#hasFlaw('damaged', place)),
+      unproven: keysOf((place) => this.#hasFlaw('unproven', place)),
+      ...(doubtedElsewhere.length === 0 ? {} : { doubtedElsewhere }),
       ...(terms === undefined ? {} : { terms }),
     };
   }

@@ -34,6 +34,8 @@ export interface NodeEntry {
   readonly damaged?: readonly string[];
   /** The same of those whose log it cannot prove to be whole: it has them only where nobody else can. */
   readonly unproven?: readonly string[];
+  /** Of these, those that it cannot prove only because another node says that of itself. Absent: none. */
+  readonly doubtedElsewhere?: readonly string[];
   /** By group, a hash of what it decides by (src/cluster/node-terms.ts). Absent: not known. */
   readonly terms?: Readonly<Partial<Record<GroupName, string>>>;
 }
