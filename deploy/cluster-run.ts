@@ -19,7 +19,7 @@ import type { NatsServers } from './nats-servers.ts';
 import { isInstalled } from './server-path.ts';
 import { StartedProcesses } from './started-processes.ts';
 import { stopSignal } from './stop-signal.ts';
-import { waitFor } from './wait-for.ts';
+import { answerAt, waitFor } from './wait-for.ts';
 import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 import { demoCurl } from '../src/operator/demo.ts';
 import { aliveIn } from '../wal/process-mark.ts';
@@ -210,7 +210,7 @@ function startSimulator(port: number): { url: string; child: ChildProcess; liste
   const url = `http://127.0.0.1:${port}`;
   const listening = waitFor('the simulator listens', 20_000, async () => {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error('the simulator has ended');
-    return (await fetch(url).catch(() => null)) !== null;
+    return (await answerAt(url)) !== null;
   });
   return { url, child, listening };
 }

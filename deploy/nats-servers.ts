@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
 import { isInstalled, withServers } from './server-path.ts';
-import { waitFor } from './wait-for.ts';
+import { answerAt, waitFor } from './wait-for.ts';
 
 /** `all`: its streams, too. `member` of several: not them, of which under load one or another is behind at nearly every look. */
 type Ready = 'all' | 'member';
@@ -121,13 +121,13 @@ async function ready(monitorUrl: string, count: number, child: ChildProcess, unt
   const asked = until === 'all' ? 'healthz' : 'healthz?js-server-only=true';
   await waitFor(`nats-server at ${monitorUrl} is ready`, 30_000, async () => {
     if (hasExited(child)) throw new Error(`nats-server at ${monitorUrl} has ended`);
-    const health = await fetch(`${monitorUrl}/${asked}`).catch(() => null);
+    const health = await answerAt(`${monitorUrl}/${asked}`);
     if (health?.status !== 200) return false;
     if (count === 1) return true;
-    const answer = await fetch(`${monitorUrl}/jsz`).catch(() => null);
-    const jsz = (await answer?.json()) as
-      { meta_cluster?: { leader?: string; cluster_size?: number } } | undefined;
-    return jsz?.meta_cluster?.leader !== undefined && jsz.meta_cluster.cluster_size === count;
+    const answer = await answerAt(`${monitorUrl}/jsz`);
+    if (answer === null) return false;
+    const jsz = JSON.parse(answer.text) as { meta_cluster?: { leader?: string; cluster_size?: number } };
+    return jsz.meta_cluster?.leader !== undefined && jsz.meta_cluster.cluster_size === count;
   });
 }
 

@@ -24,6 +24,20 @@ export async function waitForValue<Value>(
   }
 }
 
+const ANSWER_MS_MAX = 5_000;
+
+/** What is said there, whole; null: nothing, or not soon. Who has stopped still takes connections. */
+export async function answerAt(
+  url: string,
+): Promise<{ readonly status: number; readonly text: string } | null> {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+    return { status: answer.status, text: await answer.text() };
+  } catch {
+    return null;
+  }
+}
+
 const LOOK_MS_MIN = 5;
 const LOOK_MS_MAX = 100;
 

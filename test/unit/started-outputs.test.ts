@@ -66,3 +66,25 @@ t.test('what a log ends with is told, however long it is', (t) => {
   t.equal(lastWords({ logFile }), `${words}\n(${logFile})`);
   t.end();
 });
+
+/** In the place of nats-server: what first asks it for its state it never answers. */
+const SILENT_AT_FIRST = `#!${process.execPath}
+const { readFileSync } = require('node:fs');
+if (process.argv[2] === '-c') {
+  const [, port] = /^http: 127.0.0.1:(\\d+)$/m.exec(readFileSync(process.argv[3], 'utf8'));
+  let asked = 0;
+  require('node:http').createServer((_, answer) => asked++ > 0 && answer.end('{}')).listen(port, '127.0.0.1');
+}
+`;
+
+t.test('a server that takes a question and does not answer it is asked again', async (t) => {
+  const path = process.env['PATH'];
+  t.teardown(() => {
+    process.env['PATH'] = path;
+  });
+  const programs = temporaryDirectory(t);
+  writeFileSync(join(programs, 'nats-server'), SILENT_AT_FIRST, { mode: 0o700 });
+  process.env['PATH'] = `${programs}:${path}`;
+  const servers = await startNatsServers({ directory: temporaryDirectory(t) });
+  await servers.stop();
+});
