@@ -141,13 +141,16 @@ async function failuresOf(
   work: (name: PartitionPlace) => Promise<void>,
 ): Promise<Failure[]> {
   const failures: Failure[] = [];
-  for (const name of names) {
+  for (const [index, name] of names.entries()) {
     try {
       await work(name);
     } catch (error) {
       failures.push({ ...name, error });
-      // Nor would NATS answer for the others.
-      if (error instanceof NatsError) break;
+      if (!(error instanceof NatsError)) continue;
+      // Nor would NATS answer for the others, of which nothing else tells that they are as they were.
+      const untried = new Error('it was not tried: NATS had just not answered');
+      for (const other of names.slice(index + 1)) failures.push({ ...other, error: untried });
+      break;
     }
   }
   return failures;

@@ -2,6 +2,7 @@
 // read, and all that the archive does not prove to have.
 import { appendFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ErrorCode, NatsError } from 'nats';
 import t from 'tap';
 import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
@@ -352,6 +353,39 @@ t.test('a stream of which the archive is damaged keeps nothing from the others',
   t.match(out, new RegExp(`^accounts.24 +${BEFORE} batches`, 'm'));
   t.match(out, `Removed ${BEFORE} batches.`);
   t.strictSame([await firstOf(DAMAGED), await firstOf(WHOLE)], [1, BEFORE + 1]);
+});
+
+t.test('what is not tried any more, since NATS does not answer, is named', async (t) => {
+  const [TRIED, SILENT, UNTRIED] = [31, 32, 33];
+  const archive = await written(TRIED);
+  for (const partition of [SILENT, UNTRIED]) await written(partition, archive);
+  for (const partition of [TRIED, SILENT, UNTRIED]) {
+    await webhooksHaveRead(partition, sequenceAt(SNAPSHOT));
+  }
+  const tools = streamTools(async () => {
+    const silent = await link(servers.url, 'operator');
+    const { streams } = silent.manager;
+    const ask = streams.getMessage.bind(streams);
+    streams.getMessage = async (stream, query) => {
+      if (stream === logStream('accounts', SILENT)) throw new NatsError('no answer', ErrorCode.Timeout);
+      return ask(stream, query);
+    };
+    return silent;
+  });
+  const run = (...args: string[]): Promise<ToolRun> => runTool(tools, ...args, '--group', 'accounts');
+  const trimmed = await run('trim', '--archive', archive, '--yes');
+  t.equal(trimmed.status, 1);
+  t.match(trimmed.out, new RegExp(`^accounts.31 +${BEFORE} batches`, 'm'));
+  t.match(
+    trimmed.out,
+    /^accounts.32: no answer\naccounts.33: it was not tried: NATS had just not answered$/m,
+  );
+  const added = await run('archive', '--to', archive, '--before', '2999-01-01');
+  t.equal(added.status, 1);
+  t.match(
+    added.out,
+    /^accounts.32: nothing was added: no answer\naccounts.33: nothing was added: it was not /m,
+  );
 });
 
 t.test('a snapshot of another log proves nothing', async (t) => {
