@@ -167,10 +167,11 @@ async function stopAll({ lock, nodes, nats, simulator }: Started): Promise<void>
   const running = nodes.filter((each) => each.exitStatus() === null);
   for (const isFront of [true, false]) {
     const part = running.filter(({ roles }) => (roles === 'front') === isFront);
-    for (const each of part) each.signal('SIGTERM');
+    // One that stands still (SIGSTOP) hears of it when it goes on.
+    for (const each of part) for (const signal of ['SIGTERM', 'SIGCONT'] as const) each.signal(signal);
     await Promise.all(part.map((each) => each.exited()));
   }
-  simulator?.kill('SIGTERM');
+  for (const signal of ['SIGTERM', 'SIGCONT'] as const) simulator?.kill(signal);
   await nats?.stop();
   if (nodes.length > 0) rmSync(clusterFile, { force: true });
   lock?.release();

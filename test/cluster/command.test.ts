@@ -154,6 +154,8 @@ t.test('by its commands', async (t) => {
   t.match(await say('trim', '--archive', archive), /^accounts.0 +0 batches +kept: there is no snapshot/m);
 
   const { nodes } = file();
+  // Somebody tries what happens when it stands still.
+  process.kill(Number(aliveIn(nodes.find(({ name }) => name === 'front2')?.mark ?? '')), 'SIGSTOP');
   // The terminal asks the whole group.
   process.kill(-running.pid!, 'SIGINT');
   t.equal(await exited, 0, 'it ends well');
