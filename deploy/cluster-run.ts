@@ -208,6 +208,8 @@ function startSimulator(port: number): { url: string; child: ChildProcess; liste
     stdio: 'ignore',
     env: { ...ENVIRONMENT, SIMULATOR_PORT: String(port) },
   });
+  // As what writes to a file (startWriting).
+  child.on('error', (error) => console.error(error.message));
   const url = `http://127.0.0.1:${port}`;
   const listening = waitFor('the simulator listens', 20_000, async () => {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error('the simulator has ended');

@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFile, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
@@ -135,17 +135,23 @@ async function ready(monitorUrl: string, count: number, child: ChildProcess, unt
 export function startWriting(file: string, start: (output: number) => ChildProcess): ChildProcess {
   const output = openSync(file, 'a');
   try {
-    return start(output);
+    const child = start(output);
+    // It could not be started. Heard of by nobody, that would end this process, and what it has started would run on.
+    child.on('error', ({ message }) => appendFile(file, `${message}\n`, () => {}));
+    return child;
   } finally {
     closeSync(output);
   }
 }
 
-/** Resolves with its exit status, or the name of the signal that ended it. */
+/** Resolves with its exit status, below 0 where it could not be started, or the name of the signal that ended it. */
 export function exitOf(child: ChildProcess): Promise<number | string> {
   return new Promise((resolve) => {
-    if (hasExited(child)) resolve(child.exitCode ?? child.signalCode ?? 'unknown');
-    else child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'));
+    const look = (): void => {
+      if (hasExited(child)) resolve(child.exitCode ?? child.signalCode ?? 'unknown');
+    };
+    child.once('exit', look).once('error', look);
+    look();
   });
 }
 

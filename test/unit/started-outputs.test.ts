@@ -1,6 +1,7 @@
 // Who starts nodes and nats-servers again and again keeps no file open for those that have ended; and what one has said last is
 // told.
 
+import { spawn } from 'node:child_process';
 import {
   appendFileSync,
   mkdirSync,
@@ -13,10 +14,11 @@ import {
 import { join } from 'node:path';
 import t from 'tap';
 import { lastWords, startNode } from '../../deploy/cluster-processes.ts';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { exitOf, startNatsServers, startWriting } from '../../deploy/nats-servers.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
+import { until } from '../until.ts';
 
 const root = temporaryDirectory(t);
 const here = '/proc/self/fd';
@@ -76,6 +78,15 @@ if (process.argv[2] === '-c') {
   require('node:http').createServer((_, answer) => asked++ > 0 && answer.end('{}')).listen(port, '127.0.0.1');
 }
 `;
+
+t.test('what cannot be started has ended, says why, and ends nobody else', async (t) => {
+  const log = join(root, 'never.log');
+  const child = startWriting(log, (output) =>
+    spawn(join(root, 'nowhere'), { stdio: ['ignore', output, output] }),
+  );
+  t.not(await exitOf(child), 0);
+  await until(() => readFileSync(log, 'utf8').includes('ENOENT'));
+});
 
 t.test('a server that takes a question and does not answer it is asked again', async (t) => {
   const path = process.env['PATH'];
