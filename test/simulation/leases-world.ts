@@ -30,7 +30,7 @@ export class World {
   readonly nodes: Node[] = [];
   /** What must never be. */
   readonly wrong: string[] = [];
-  /** From now on no message is slow by chance, and no answer lost. */
+  /** From now on no message is slow by chance, no answer lost, and every log can be opened. */
   isCalm = false;
   /** Leases and wants that were written, not renewals of sessions. */
   moves = 0;
@@ -149,11 +149,24 @@ export class World {
 
   #noteFreed(key: string, value: Entry, before: Entry | undefined): void {
     if (!key.startsWith('lease.') || (value as LeaseEntry).node !== null) return;
+    if (before !== undefined && this.isCalm) this.#noteUnsaid(key, before as LeaseEntry);
     for (const name of this.holders(Number(key.slice(key.lastIndexOf('.') + 1)))) {
       // It stands as another's, who may give it away: the holder has lost it, and is about to hear of that.
       if (before !== undefined && (before as LeaseEntry).node !== name) continue;
       this.wrong.push(`${this.now}: ${key} is free, and ${name} holds it`);
     }
+  }
+
+  /** Whoever gives back what it cannot have has said so: others would wait for it to take that again. */
+  #noteUnsaid(key: string, { node: name }: LeaseEntry): void {
+    const node = this.nodes.findLast((each) => each.name === name && !each.isGone);
+    const place = key.slice('lease.'.length);
+    const partition = Number(place.slice(place.lastIndexOf('.') + 1));
+    const said = this.#bucket.get(`node.${name}`)?.value as NodeEntry | undefined;
+    const isDamaged = node?.damaged.has(partition) === true && said?.damaged?.includes(place) !== true;
+    const isUnproven =
+      node?.isUnproven('accounts', partition) === true && said?.unproven?.includes(place) !== true;
+    if (isDamaged || isUnproven) this.wrong.push(`${this.now}: ${key} is free, and ${name} does not say why`);
   }
 
   /** The bucket's answer; false: another revision stands there. */
@@ -406,8 +419,9 @@ export class Node implements PartitionHost, Leases {
     const passed = this.#world.epochs.get(partition) ?? 0;
     if (epoch <= passed) throw new EpochPassed("the epoch is not above the log's", passed);
     this.#world.epochs.set(partition, epoch);
+    const failsByChance = this.#world.random() < 0.05 && !this.#world.isCalm;
     if (this.isBroken) throw new this.brokenBy('the log could not be opened');
-    if (this.#world.random() < 0.05) throw new Error('the log could not be opened');
+    if (failsByChance) throw new Error('the log could not be opened');
   }
 
   serve(group: GroupName, partition: number): void {

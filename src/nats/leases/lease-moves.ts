@@ -110,7 +110,7 @@ export class LeaseMoves {
   }
 
   async #endClaim(place: Place, error: unknown): Promise<void> {
-    const { session, hasFlaw } = this.#options;
+    const { hasFlaw } = this.#options;
     this.#tellOnce(place, 'could not be taken over', error);
     // Before it is free: what is free may be claimed at the next look, which its own return brings about.
     this.#putOff(place, error);
@@ -119,10 +119,7 @@ export class LeaseMoves {
       // Whoever wrote under it, and whose lease was dropped from the bucket, may hold it for so long without hearing of this one.
       place.retryAt = performance.now() + LIMITS.leaseMs;
     }
-    await this.lose(place);
-    // And others would wait for this node to take it.
-    if (hasFlaw('unproven', place)) await session.renew();
-    await this.giveBack(place);
+    await this.giveUp(place, hasFlaw('unproven', place));
   }
 
   /** Once for each partition, before anything is decided in it. Should it not be written, the next claim tries again. */
@@ -204,6 +201,16 @@ export class LeaseMoves {
   /** It is no longer ours. */
   async lose(place: Place): Promise<void> {
     await this.#release(place, 'let go', () => this.#options.host.lose(place.group, place.partition));
+    place.stage = 'free';
+  }
+
+  /** It is no longer ours, and anybody's at once. `hasNewFlaw`: this node cannot have it any more. Unless its session says so before the
+   *  lease is free, others wait for it to take that: until then no look finds the place free, and returns the lease. */
+  async giveUp(place: Place, hasNewFlaw: boolean): Promise<void> {
+    const { host, session } = this.#options;
+    await this.#release(place, 'let go', () => host.lose(place.group, place.partition));
+    if (hasNewFlaw) await session.renew();
+    await this.giveBack(place);
     place.stage = 'free';
   }
 

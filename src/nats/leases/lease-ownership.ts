@@ -154,8 +154,7 @@ export class LeaseOwnership implements Ownership {
   async surrender(group: GroupName, partition: number): Promise<void> {
     const place = this.#place(group, partition);
     if (place === undefined || place.stage !== 'held') return;
-    await this.#moves.lose(place);
-    await this.#moves.giveBack(place);
+    await this.#moves.giveUp(place, false);
     this.#look();
   }
 
@@ -163,11 +162,8 @@ export class LeaseOwnership implements Ownership {
   async refuse(group: GroupName, partition: number): Promise<void> {
     const place = this.#place(group, partition);
     if (place === undefined) return;
-    const isHeld = place.stage === 'held';
-    if (isHeld) await this.#moves.lose(place);
-    // Before the lease is free: others would wait for this node to take it.
-    await this.#session.renew();
-    if (isHeld) await this.#moves.giveBack(place);
+    if (place.stage === 'held') await this.#moves.giveUp(place, true);
+    else await this.#session.renew();
     this.#look();
   }
 
