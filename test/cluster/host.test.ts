@@ -1,9 +1,10 @@
 // The part of a node that serves partitions, against a real server: what goes wrong with one partition holds up no other.
+import { ErrorCode, type NatsError } from 'nats';
 import t from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { LeaseEntry } from '../../src/nats/leases/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { logStream, logSubject } from '../../src/nats/subjects.ts';
+import { commandSubject, logStream, logSubject } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
 import { encodeBatch } from '../../wal/batch.ts';
@@ -410,6 +411,31 @@ t.test('what a writer that was lost hears late of its stream does not end the ne
   t.strictSame(fenced, []);
   t.ok(host.isServing('accounts', AGAIN));
 });
+
+t.test(
+  'for what it has lost a node listens no more, and for what it has handed over only for a while',
+  async (t) => {
+    const [LOST, HANDED_OVER] = [57, 58];
+    const { host, server, stop } = startHost();
+    t.teardown(stop);
+    const isListening = (partition: number): Promise<boolean> =>
+      nats.connection.request(commandSubject('accounts', partition, 1), '', { timeout: 1_000 }).then(
+        () => true,
+        ({ code }: NatsError) => code !== ErrorCode.NoResponders,
+      );
+    for (const partition of [LOST, HANDED_OVER]) {
+      await host.acquire('accounts', partition, 1);
+      host.serve('accounts', partition);
+      t.ok(await isListening(partition));
+    }
+    await host.lose('accounts', LOST);
+    t.notOk(await isListening(LOST));
+    t.equal(server.served('accounts', LOST, 1), null);
+    await host.release('accounts', HANDED_OVER);
+    await until(() => server.served('accounts', HANDED_OVER, 1) === null);
+    t.notOk(await isListening(HANDED_OVER));
+  },
+);
 
 t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
   const [OWN, NEVER_HAD] = [5, 6];
