@@ -6,6 +6,7 @@ import { decide } from '../../src/domain/decide/decide.ts';
 import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
+import { isOutcomeKnown } from '../../src/domain/decide/outcome.ts';
 import { decodeRecord, encodeRecord, UnknownName } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
 import type { Policy } from '../../src/domain/policy.ts';
@@ -88,6 +89,7 @@ export function accountsGroup(policy: Policy): AccountsGroup {
     open: (_partition, views, options) => new AccountsPartition(policy, views, options),
     viewsFormat: VIEWS_FORMAT,
     retention: [idempotencyRetention],
+    knows: isOutcomeKnown,
     encode: encodedOrNull,
     decode: decodeRecord,
   };

@@ -92,6 +92,8 @@ export interface Group<Command extends Typed, Query extends Typed, Record> {
   readonly viewsFormat: number;
   /** Looked after once a day. */
   readonly retention?: readonly Retention[];
+  /** False: it says a word of a newer version that would be taken for another one. Absent: `encode` finds all of these. */
+  knows?(command: Command): boolean;
   /** Null: it has a name that this version does not know, from a command of a newer one. */
   encode(record: Record): string | null;
   decode(line: string): Record;

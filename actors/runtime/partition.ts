@@ -129,8 +129,9 @@ export class Partition<
 
   send(message: Command | Query, onReply: OnReply): void {
     const kind = this.#group.messages[message.type as (Command | Query)['type']];
-    if (kind === 'command') this.#command(message as Command, onReply);
-    else if (kind === 'query') this.#query(message as Query, onReply);
+    if (kind === 'query') return this.#query(message as Query, onReply);
+    const isKnown = kind === 'command' && (this.#group.knows?.(message as Command) ?? true);
+    if (isKnown) this.#command(message as Command, onReply);
     else this.#notKnown(onReply);
   }
 

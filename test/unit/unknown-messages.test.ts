@@ -105,6 +105,8 @@ void t.test(
   'accounts: what says a name that only a newer version has changes nothing and is unavailable',
   (t) => {
     const scenario = fundedMerchant();
+    const failed = scenario.create(payout({}, { idempotencyKey: 'key-failed' }));
+    scenario.when(outcome(failed.id, 'FAILED'));
     const sent = scenario.create(payout());
     const { partition, log, decided } = watched(GROUPS[0]!);
     for (const [i, line] of scenario.lines.entries()) partition.logic.evolve(decodeRecord(line), i + 1);
@@ -124,6 +126,9 @@ void t.test(
       { ...byOperator, type: 'ChangeUserRole', userId: MEMBER, role: newer, by: null },
       { ...byOperator, ...wallet, type: 'AddWallet', network: newer },
       settle(sent.id, { failureCode: newer }),
+      settle(sent.id, { outcome: newer }),
+      outcome(sent.id, newer),
+      outcome(failed.id, newer),
       outcome(sent.id, 'FAILED', { failureCode: newer }),
       outcome(sent.id, 'FAILED', { source: newer }),
       { ...toAccount, type: 'RaiseReconciliation', kind: newer, transactionId: sent.id, detail: '' },

@@ -13,6 +13,7 @@
 //   unknown               UNKNOWN_REFERENCE              the same         the same
 
 import type {
+  AccountCommand,
   BeginSubmission,
   BegunSubmission,
   RecordOutcome,
@@ -74,6 +75,15 @@ export function decideSubmission(state: LedgerState, command: RecordSubmission, 
     id,
     providerStatus: command.providerStatus,
   });
+}
+
+const OUTCOMES: ReadonlySet<string> = new Set<RecordOutcome['outcome']>(['SUCCESSFUL', 'FAILED', 'REVERSED']);
+const SETTLEMENTS: ReadonlySet<string> = new Set<SettleCashOut['outcome']>(['SUCCESSFUL', 'FAILED']);
+
+/** Whoever says another, of a newer version, would be taken to say that it failed: the money on hold would go back. */
+export function isOutcomeKnown(command: AccountCommand): boolean {
+  if (command.type === 'RecordOutcome') return OUTCOMES.has(command.outcome);
+  return command.type !== 'SettleCashOut' || SETTLEMENTS.has(command.outcome);
 }
 
 export function decideOutcome(state: LedgerState, command: RecordOutcome, context: Context): Decision {
