@@ -51,16 +51,22 @@ t.test('a checkpoint goes before the rest of a sweep', async (t) => {
   await storage.close();
 });
 
-t.test('of two that are asked for at once each is done', async (t) => {
-  const { directory, storage, recent } = await withOldRows(t);
-  await storage.close();
-  const checkpoints = new Checkpoints(directory, POLICIES, (error) => void t.fail(error.message));
-  await Promise.all([0, 1].map((partition) => checkpoints.sweep('accounts', partition, Date.now())));
-  await checkpoints.close();
-  const views = ViewStore.open({ directory });
-  t.same(keysIn(views), recent.map(({ key }) => key).sort());
-  await views.close();
-});
+t.test(
+  'of those that are asked for at once each is told of its end, also of one partition, or of a thread that ended',
+  async (t) => {
+    const { directory, storage, recent } = await withOldRows(t);
+    await storage.close();
+    const checkpoints = new Checkpoints(directory, POLICIES, (error) => void t.fail(error.message));
+    await Promise.all([0, 0, 1].map((partition) => checkpoints.sweep('accounts', partition, Date.now())));
+    const left = checkpoints.sweep('accounts', 0, Date.now());
+    await checkpoints.close();
+    await left;
+    await checkpoints.sweep('accounts', 0, Date.now());
+    const views = ViewStore.open({ directory });
+    t.same(keysIn(views), recent.map(({ key }) => key).sort());
+    await views.close();
+  },
+);
 
 t.test('where checkpoints never end, a sweep has its turns', async (t) => {
   const directory = temporaryDirectory(t);
