@@ -79,7 +79,7 @@ export function accountResult(
       ...lines,
       '',
       `As of ${until}${seal === null ? '' : `, batch ${seal.batch}, whose hash is ${seal.hash}`}. ${speedOf(replayed)}`,
-      ...(faults.length === 0 ? [] : [NEXT_OF_DAMAGE]),
+      ...(sound ? [] : [NEXT_OF_DAMAGE]),
     ],
   };
 }
@@ -112,7 +112,7 @@ export function allResult(replayed: Replayed, verify: boolean): ToolResult {
       '',
       `${sound ? 'sound' : 'NOT SOUND'}: ${summaryOf(replayed, differences, ledgerFaults)}`,
       speedOf(replayed),
-      ...(faults.length === 0 && differences === 0 ? [] : [NEXT_OF_DAMAGE]),
+      ...(sound ? [] : [NEXT_OF_DAMAGE]),
     ],
   };
 }

@@ -15,7 +15,8 @@ import {
 import { money } from '../../src/domain/money.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
-import { auditedText, auditLedger, ledgerLines } from '../../src/log-tools/ledger-audit.ts';
+import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from '../../src/log-tools/ledger-audit.ts';
+import { accountResult, allResult, type Replayed } from '../../src/log-tools/replay-text.ts';
 import { journalsProblem } from '../../src/log-tools/due-journals.ts';
 import type { Row } from '../../wal/types.ts';
 
@@ -153,6 +154,31 @@ t.test('a journal whose debits are not its credits is told in words, too', (t) =
       problem: 'the row cannot be read: debits equal credits in a journal',
     },
   ]);
+  t.end();
+});
+
+t.test('a replay that finds faults in the ledger alone says where to go on', (t) => {
+  const replayedOf = (audited: LedgerAudit): Replayed => ({
+    work: [],
+    faults: [],
+    audits: [{ ...audited, group: 'accounts', partition: 3 }],
+    verified: [],
+    balances: [],
+    records: 1,
+    bytes: 1,
+    durationMs: 1,
+  });
+  const next = 'Next: day 4 of deploy/README.md.';
+  const [bad, good] = [audit(null, [charge]), audit({}, [charge, payout])].map(replayedOf);
+  t.equal(allResult(bad!, false).sound, false);
+  t.equal(allResult(bad!, false).lines.at(-1), next);
+  t.equal(accountResult('acc_1', null, bad!, null).lines.at(-1), next);
+  t.equal(allResult(good!, false).sound, true);
+  t.notOk(allResult(good!, false).lines.includes(next));
+  t.notOk(
+    accountResult('acc_1', null, good!, null).lines.includes(next),
+    'that it is not there is no damage',
+  );
   t.end();
 });
 
