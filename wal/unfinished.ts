@@ -2,8 +2,8 @@
 // leaves its marks behind; whoever opens the log then is told instead of served half of it.
 //
 // `unfinished`: a restore's, whose next run begins anew there. `unfinished-import-accounts-6`: an import's, one for each partition
-// that it appends to, whose next run goes on; an import of other partitions ends none of these.
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+// that it appends to, whose next run goes on; an import of other partitions, or of less of them, ends none of these.
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { makeWithParents } from './make-with-parents.ts';
 import { syncDirectory } from './sync-directory.ts';
@@ -28,16 +28,37 @@ export async function markFinished(directory: string): Promise<void> {
   await syncNames(directory);
 }
 
-export async function markImport(directory: string, names: readonly string[]): Promise<void> {
+/** `ends`: of each partition, the last batch that is to come. What an import before was to bring stays said. */
+export async function markImport(directory: string, ends: ReadonlyMap<string, number>): Promise<void> {
   const log = join(directory, 'log');
   makeWithParents(log);
-  for (const name of names) writeFileSync(join(log, ofImport + name), '', { mode: 0o600 });
+  for (const [name, batch] of ends) {
+    const mark = join(log, ofImport + name);
+    namingNow(mark, () => appendFileSync(mark, `${batch}\n`, { mode: 0o600, flush: true }));
+  }
   await syncNames(directory);
 }
 
-export async function markImported(directory: string, names: readonly string[]): Promise<void> {
-  for (const name of names) rmSync(join(directory, 'log', ofImport + name), { force: true });
+/** `ends`: the last batch that is there. Resolves with those of which an import that was killed was to bring more: their marks stay. */
+export async function markImported(
+  directory: string,
+  ends: ReadonlyMap<string, number>,
+): Promise<ReadonlyMap<string, number>> {
+  const short = new Map<string, number>();
+  for (const [name, batch] of ends) {
+    const mark = join(directory, 'log', ofImport + name);
+    const asked = askedIn(mark);
+    if (asked > batch) short.set(name, asked);
+    else rmSync(mark, { force: true });
+  }
   await syncNames(directory);
+  return short;
+}
+
+/** 0: it is not there, or does not say: versions before 2026-11-29 left it empty, as does a kill before anything is appended. */
+function askedIn(mark: string): number {
+  const lines = existsSync(mark) ? readFileSync(mark, 'utf8').split('\n').slice(0, -1) : [];
+  return Math.max(0, ...lines.map(Number));
 }
 
 /** A power cut takes no name of what was written, nor brings a mark back to a log that is served by then. */

@@ -56,8 +56,12 @@ t.test(
       );
     const log = /^fsync\(\d+<\/log>\) = 0/;
     const names = [log, /^fsync\(\d+<>\) = 0/];
-    for (const call of ['markImport', 'markImported']) {
-      t.match(run(`await marks.${call}(at, ['accounts-0'])`), names, call);
+    const itself = /^f(data)?sync\(\d+<\/log\/unfinished-import-accounts-0>\) = 0/;
+    for (const [call, synced] of [
+      ['markImport', [itself, ...names]],
+      ['markImported', names],
+    ] as const) {
+      t.match(run(`await marks.${call}(at, new Map([['accounts-0', 1]]))`), synced, call);
     }
     const mark = /^f(data)?sync\(\d+<\/log\/unfinished>\) = 0/;
     t.match(run('await marks.markUnfinished(at)'), [mark, log]);

@@ -346,10 +346,10 @@ async function importAll(
 ): Promise<ToolResult> {
   const problem = unfinishedProblem(directory, 'import');
   if (problem !== null) throw new Error(problem);
-  const marks = names.map(({ group, partition }) => `${group}-${partition}`);
+  const ends = new Map(names.map((name) => [markedName(name), source.endOf(name)?.batch ?? 0]));
   let isMarked = false;
   const mark = async (): Promise<void> => {
-    if (!isMarked) await markImport(directory, marks);
+    if (!isMarked) await markImport(directory, ends);
     isMarked = true;
   };
   // What is put back before a log's beginning counts when it is whole: a log that is there is marked when it is appended to.
@@ -358,23 +358,31 @@ async function importAll(
   let imported = 0;
   try {
     for (const name of names) assertMeets(source, log, name);
-    for (const name of names) imported += await importPartition(source, log, name, mark, progress);
+    for (const name of names) {
+      imported += await importPartition(source, log, name, mark, progress);
+      ends.set(markedName(name), log.tip(name.group, name.partition).batch);
+    }
   } finally {
     await log.close();
   }
-  await markImported(directory, marks);
+  const short = await markImported(directory, ends);
   const reader = LogReader.openReader({ directory, unfinished: 'import' });
   try {
     const verified = await verifyPartitions(reader, names, progress);
     const faults = verified.flatMap((one) => one.faults);
-    const sound = faults.length === 0;
+    const sound = faults.length === 0 && short.size === 0;
     const late = (sound ? names : [])
       .map((name) => ({ name, ...reader.startOf(name.group, name.partition) }))
       .filter(({ batch }) => batch > 0);
     return {
       sound,
-      report: { sound, imported, faults },
+      report: { sound, imported, faults, short: Object.fromEntries(short) },
       lines: [
+        ...Array.from(
+          short,
+          ([name, batch]) =>
+            `${name}: an import that did not come to its end was to bring batches up to ${batch}: run that again`,
+        ),
         ...faults.map((fault) => `${nameOf(fault)} batch ${fault.batch}: ${fault.problem}`),
         ...late.map(
           ({ name, sequence }) =>
@@ -386,6 +394,10 @@ async function importAll(
   } finally {
     await reader.close();
   }
+}
+
+function markedName({ group, partition }: PartitionName): string {
+  return `${group}-${partition}`;
 }
 
 /** Throws where its first batch leaves a gap, or follows another than the log has: nothing is appended then. */

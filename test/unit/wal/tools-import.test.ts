@@ -63,6 +63,39 @@ t.test('of a whole log, into nothing and behind what is there', async (t) => {
   }
 });
 
+t.test('what a killed one was to bring is not there with an import of less of it', async (t) => {
+  const [data, less, copy, to] = [next(), next(), next(), next()];
+  await write(data, 2);
+  await tool('export', '--data', data, '--to', less);
+  await write(data, 2, { epoch: 2 });
+  await tool('export', '--data', data, '--to', copy);
+  t.match(await tool('import', '--data', to, '--from', withoutItsLast(copy)), { status: 1 });
+  for (const batches of [3, 0]) {
+    t.match(await tool('import', '--data', to, '--from', less), {
+      status: 1,
+      out: new RegExp(
+        `^webhooks-0: an import that did not come to its end was to bring batches up to 6: run that again\n` +
+          `NOT SOUND: ${batches} batches imported`,
+      ),
+    });
+    await isNobodys(t, to, copy, /the import of webhooks-0 into/);
+  }
+  t.match(await tool('import', '--data', to, '--from', copy), { status: 0, out: /^sound/ });
+  t.strictSame(await tips(to), await tips(data));
+  t.match(await tool('verify', '--data', to), { status: 0 });
+});
+
+t.test('a mark of a version that did not say what is to come goes with the next one', async (t) => {
+  const [data, copy, to] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('export', '--data', data, '--to', copy);
+  cpSync(data, to, { recursive: true });
+  writeFileSync(join(to, 'log', 'unfinished-import-accounts-0'), '');
+  await isNobodys(t, to, copy, /the import of accounts-0 into/);
+  t.match(await tool('import', '--data', to, '--from', copy), { status: 0, out: /^sound/ });
+  t.match(await tool('verify', '--data', to), { status: 0 });
+});
+
 t.test('of nothing yet, into nothing: an empty log is not served as the whole one', async (t) => {
   const [data, copy, to] = [next(), next(), next()];
   await write(data, 2);
