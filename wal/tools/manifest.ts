@@ -56,6 +56,8 @@ export function partFile(number: number): string {
   return `manifest-${String(number).padStart(6, '0')}.json`;
 }
 
+export const partName = /^manifest-\d{6,}\.json$/;
+
 /** The newest part. */
 export function readManifest(directory: string): Manifest {
   const file = join(directory, manifestFile);

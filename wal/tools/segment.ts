@@ -21,6 +21,7 @@ import {
   emptyManifest,
   manifestFile,
   partFile,
+  partName,
   readManifest,
   sha256,
   textOf,
@@ -68,7 +69,9 @@ export class SegmentDirectory {
     return aloneIn(path, async (afterKilled) => {
       const files = readdirSync(path);
       const isNew = !files.includes(manifestFile);
-      if (isNew && !afterKilled && files.some((file) => segmentName.test(file))) {
+      // One that was killed leaves segments before it has written a manifest, and parts of one only after.
+      const isLost = files.some((file) => partName.test(file) || (!afterKilled && segmentName.test(file)));
+      if (isNew && isLost) {
         throw new Error(
           `${path} has segments and no ${manifestFile}: put that back, or choose another directory`,
         );

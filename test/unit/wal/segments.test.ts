@@ -1,4 +1,5 @@
 // Directories of segments: the parts of their manifest, and what is told of a file that cannot be read.
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -7,6 +8,7 @@ import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
+import { lockFile } from '../../../wal/writer-lock.ts';
 import { quiet } from './run-tool.ts';
 import { checkpointAll, growManifest, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
@@ -123,6 +125,29 @@ t.test('segments whose manifest is lost are not taken for what a killed tool had
   }
   t.match(await tool('export', '--data', other, '--to', to), { status: 2, err: /is not empty/ });
   t.strictSame(readdirSync(to), before);
+});
+
+t.test('nor where parts of it are left, though one was killed there', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  growManifest(to);
+  await tool('backup', '--data', data, '--to', to);
+  rmSync(join(to, 'manifest.json'));
+  const killed = spawnSync(process.execPath, ['-p', 'process.pid']).stdout.toString().trim();
+  writeFileSync(join(to, lockFile), killed);
+  const before = readdirSync(to).filter((file) => file !== lockFile);
+  for (const name of ['backup', 'archive']) {
+    t.match(await tool(name, '--data', data, '--to', to), {
+      status: 1,
+      err: /has segments and no manifest\.json: put that back, or choose another directory/,
+    });
+    writeFileSync(join(to, lockFile), killed);
+  }
+  t.strictSame(
+    readdirSync(to).filter((file) => file !== lockFile),
+    before,
+  );
 });
 
 /** `manifest`: of the first time. */
