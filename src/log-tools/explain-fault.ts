@@ -9,7 +9,7 @@ import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
 import { decodeBatch, headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
-import type { Batch, PartitionName } from '../../wal/types.ts';
+import { type Batch, nameOf, type PartitionName } from '../../wal/types.ts';
 
 /** Of a log that is damaged, and of views that are not the log's. */
 export const NEXT_OF_DAMAGE = 'Next: day 4 of deploy/README.md.';
@@ -34,18 +34,19 @@ interface Lost extends PartitionName {
 
 /** Of each fault, in their order. */
 export function explainFaults(data: Data, faults: readonly Fault[]): Explanation[] {
-  const found = faults.map((fault) => explain(data, fault));
+  const looked: Looked = new Map();
+  const found = faults.map((fault) => explain(data, fault, looked));
   const lost = found.flatMap((each) => ('explanation' in each ? [] : [each]));
   const changed = lastChangedIn(data, lost);
   return found.map((each) => ('explanation' in each ? each : explanationOf(each, changed.get(each) ?? [])));
 }
 
-function explain(data: Data, fault: Fault): Explanation | Lost {
+function explain(data: Data, fault: Fault, looked: Looked): Explanation | Lost {
   const { group, batch } = fault;
   if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
   const stored = storedOf(data, fault, batch);
   const said = stored === undefined ? null : unprovenIn(stored);
-  if (stored === undefined || said === null) return missing(data, fault);
+  if (stored === undefined || said === null) return missing(data, fault, looked);
   const { syndrome } = said;
   if (syndrome === 0) return outOfPlace(group, said);
   if (isOfStoredCrc(syndrome)) {
@@ -124,12 +125,12 @@ function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBa
   };
 }
 
-function missing(data: Data, fault: Fault): Explanation | Lost {
+function missing(data: Data, fault: Fault, looked: Looked): Explanation | Lost {
   const { group, partition, batch } = fault;
   const before = wholeAt(data, fault, batch - 1);
   // Behind one that is damaged, the fault has the earliest that it may be.
   const firstSequence = before === null ? fault.sequence : before.firstSequence + before.records.length;
-  const next = nextWhole(data, fault, batch);
+  const next = nextWhole(data, fault, looked);
   const lastSequence = next === null ? null : next.firstSequence - 1;
   if (lastSequence !== null && lastSequence < firstSequence) {
     return { ...nothingKnown, explanation: 'lost: no record, it had opened an epoch' };
@@ -164,10 +165,25 @@ function explanationOf({ firstSequence, lastSequence }: Lost, transactions: read
   return { explanation, firstSequence, lastSequence, transactions };
 }
 
-/** The first after `batch` that is whole; null: none is, or where the log ends cannot be read. */
-function nextWhole(data: Data, fault: Fault, batch: number): Batch | null {
+/** Of each partition, the batch behind which the first whole one was looked for, and that; null: there is none. */
+type Looked = Map<string, { readonly behind: number; readonly next: Batch | null }>;
+
+/** The first behind it that is whole; null: none is, or where the log ends cannot be read. Where all behind is damaged, that is read once
+ *  for all faults of the partition. */
+function nextWhole(data: Data, fault: Fault, looked: Looked): Batch | null {
+  const { batch } = fault;
+  const before = looked.get(nameOf(fault));
+  if (before !== undefined && batch >= before.behind && batch < (before.next?.batch ?? Infinity)) {
+    return before.next;
+  }
+  const next = firstWhole(data, fault, batch + 1);
+  looked.set(nameOf(fault), { behind: batch, next });
+  return next;
+}
+
+function firstWhole(data: Data, fault: Fault, from: number): Batch | null {
   const last = lastBatchOf(data, fault);
-  for (let number = batch + 1; number <= last; number += 1) {
+  for (let number = from; number <= last; number += 1) {
     const said = wholeAt(data, fault, number);
     if (said !== null) return said;
   }

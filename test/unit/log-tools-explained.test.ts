@@ -7,6 +7,7 @@ import { makeId } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
+import { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { ViewStore } from '../../wal/views.ts';
@@ -249,4 +250,22 @@ t.test('the rows of the checkpoint are read once, however many batches are lost'
     return reads().length;
   };
   t.equal(await timesOf(OF_THREE, OF_TWO, OF_ONE), await timesOf(OF_THREE));
+});
+
+t.test('nor is what is damaged behind them read again for each', async (t) => {
+  const bytesOf = Reflect.get(LogReader.prototype, 'bytesOf') as LogReader['bytesOf'];
+  const reads = t.capture(
+    LogReader.prototype,
+    'bytesOf',
+    function (this: LogReader, group, partition, batch) {
+      return bytesOf.call(this, group, partition, batch);
+    },
+  );
+  const timesOf = async (...lost: number[]): Promise<number> => {
+    await explained(Object.fromEntries(lost.map((batch) => [batch, () => Buffer.alloc(3)])));
+    return reads().length;
+  };
+  const [one, two] = [await timesOf(LAST), await timesOf(OF_NEXT_EPOCH, LAST)];
+  const five = await timesOf(OF_THREE, OF_TWO, OF_ONE, OF_NEXT_EPOCH, LAST);
+  t.equal(five - two, 3 * (two - one), 'each costs as much, however many there are');
 });
