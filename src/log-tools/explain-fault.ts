@@ -8,7 +8,7 @@ import type { AccountRecord } from '../domain/account-event.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
 import { decodeBatch, headerBytes, LogCorruption, type UnprovenBatch, unprovenIn } from '../../wal/batch.ts';
-import type { Fault } from '../../wal/tools/verify.ts';
+import { type Fault, OF_ANOTHER_LOG } from '../../wal/tools/verify.ts';
 import { type Batch, nameOf, type PartitionName } from '../../wal/types.ts';
 
 /** Of a log that is damaged, and of views that are not the log's. */
@@ -42,8 +42,9 @@ export function explainFaults(data: Data, faults: readonly Fault[]): Explanation
 }
 
 function explain(data: Data, fault: Fault, looked: Looked): Explanation | Lost {
-  const { group, batch } = fault;
-  if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
+  const { group, batch, problem } = fault;
+  if (batch === 0 || problem === OF_ANOTHER_LOG) return nothingKnown;
+  if (!groups.some(({ name }) => name === group)) return nothingKnown;
   const stored = storedOf(data, fault, batch);
   const said = stored === undefined ? null : unprovenIn(stored);
   if (stored === undefined || said === null) return missing(data, fault, looked);

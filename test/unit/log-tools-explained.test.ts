@@ -236,6 +236,20 @@ t.test('of one that is whole and in another place it says which it is', async (t
   });
 });
 
+t.test('of a checkpoint of another log it blames no batch of this one', async (t) => {
+  const data = next();
+  cpSync(sound, data, { recursive: true });
+  const views = ViewStore.open({ directory: data });
+  const position = views.position('accounts', 0)!;
+  await views.commit('accounts', 0, { ...position, hash: Buffer.alloc(32, 1) }, []);
+  await views.close();
+  const { status, out } = await runTool([...walTools, ...logTools], 'verify', '--data', data);
+  t.equal(status, 1);
+  t.match(out, new RegExp(`^accounts/0 batch ${LAST} .*: the checkpoint was made from another log .*\\n\\w`));
+  t.notMatch(out, /the bytes are whole/);
+  t.notOk(ids.some((id) => out.includes(id)));
+});
+
 t.test('the rows of the checkpoint are read once, however many batches are lost', async (t) => {
   const rows = Reflect.get(ViewStore.prototype, 'rows') as ViewStore['rows'];
   const reads = t.capture(ViewStore.prototype, 'rows', function (this: ViewStore, group, partition) {

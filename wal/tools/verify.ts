@@ -30,6 +30,9 @@ export interface Fault extends LogPlace {
   readonly problem: string;
 }
 
+/** Of a checkpoint, whose place the fault has: the log's own batch of that number is sound. */
+export const OF_ANOTHER_LOG = 'the checkpoint was made from another log than this one';
+
 /** Batches and sequences count from 1. 0: what found the damage does not know it. */
 export function faultLine({ group, partition, batch, sequence, problem }: Fault): string {
   const batchShown = batch === 0 ? '' : ` batch ${batch}`;
@@ -246,8 +249,8 @@ export function checkpointFault(
     if (position === null) return null;
     const tip = reader.tip(group, partition);
     if (position.batch <= tip.batch) {
-      const problem = 'the checkpoint was made from another log than this one';
-      return { group, partition, batch: position.batch, sequence: position.sequence, problem };
+      const { batch, sequence } = position;
+      return { group, partition, batch, sequence, problem: OF_ANOTHER_LOG };
     }
     return lostEnd({ group, partition }, tip, position);
   } catch (error) {
