@@ -10,6 +10,7 @@ import { LogReader } from '../../../wal/log-reader.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
 import { lockFile } from '../../../wal/writer-lock.ts';
 import { quiet } from './run-tool.ts';
+import { namesSynced, traced } from '../../tracer.ts';
 import { checkpointAll, growManifest, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
 const manifestsIn = (directory: string): string[] =>
@@ -310,3 +311,43 @@ t.test('a manifest that is damaged is told by name, with what can be done', asyn
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `EISDIR: illegal operation` });
   t.match(await tool('restore', '--from', to, '--rehearse'), { err: `'${file}'` });
 });
+
+t.test(
+  'a segment and its name are on the disk before the manifest names it, and that before it is said',
+  traced,
+  async (t) => {
+    const [data, at] = [next(), t.testdir()];
+    await write(data, 2);
+    const programOf = (path: string): string => new URL(`../../../wal/tools/${path}`, import.meta.url).href;
+    const adds = (...group: string[]): string[] => {
+      const to = ['--to', join(at, 'to'), '--before', '2999-01-01', '--full-speed'];
+      const args = ['archive', '--data', data, ...to, ...group];
+      const program = `import { runTools } from '${programOf('tool.ts')}'; import { walTools } from '${programOf('all.ts')}';
+      const terminal = { out() {}, err: (text) => process.stderr.write(text), errIsTty: false, env: {} };
+      process.exitCode = await runTools('wal', walTools, ${JSON.stringify(args)}, terminal);`;
+      return namesSynced(at, program).filter((call) => /\/to[/>]/.test(call));
+    };
+    const [named, segment] = [/^fsync\(\d+<\/to>/, '\\/to\\/webhooks-0-0{11}1'];
+    t.match(adds('--group', 'webhooks'), [
+      new RegExp(`^fsync\\(\\d+<${segment}\\.part>`),
+      new RegExp(`^rename\\("${segment}\\.part", "${segment}-0{11}3\\.segment\\.gz"\\) = 0`),
+      named,
+      /^fsync\(\d+<\/to\/manifest\.json\.part>/,
+      /^rename\("\/to\/manifest\.json\.part", "\/to\/manifest\.json"\) = 0/,
+      named,
+    ]);
+    growManifest(join(at, 'to'));
+    t.match(
+      adds('--group', 'accounts', '--partition', '0').filter((call) => !call.includes('/to/accounts-0-')),
+      [
+        /^fsync\(\d+<\/to\/manifest-000001\.json\.part>/,
+        /^rename\("\/to\/manifest-000001\.json\.part", "\/to\/manifest-000001\.json"\) = 0/,
+        named,
+        /^fsync\(\d+<\/to\/manifest\.json\.part>/,
+        /^rename\("\/to\/manifest\.json\.part", "\/to\/manifest\.json"\) = 0/,
+        named,
+      ],
+      'what the next part names is there before it',
+    );
+  },
+);
