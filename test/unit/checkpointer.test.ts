@@ -81,7 +81,12 @@ async function following(t: Test, records: number, line = (n: number) => `record
     const range = views.reader('accounts', 0).range('line', { start: '', end: '~' });
     return Array.from(range, ({ value }) => value);
   };
-  return { directory, open, opened, views, lines };
+  /** An empty batch behind the records. */
+  const openEpoch = async (): Promise<void> => {
+    await log.closePartition(partition);
+    await log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} }).drained();
+  };
+  return { directory, open, opened, openEpoch, views, lines };
 }
 
 const noRest = async (): Promise<void> => {};
@@ -119,6 +124,17 @@ t.test('it says what is reached, portion by portion, and lets go of that', async
   await t.rejects(
     checkpointer.advance('accounts', 0, count + 1, () => {}),
     /ends at 6500, before its durable/,
+  );
+});
+
+t.test('nor does it go round for ever where what a log ends with has no record', async (t) => {
+  const { open, openEpoch } = await following(t, 3);
+  const checkpointer = open();
+  await checkpointer.advance('accounts', 0, 3, () => {});
+  await openEpoch();
+  await t.rejects(
+    checkpointer.advance('accounts', 0, 4, () => t.fail('nothing was reached')),
+    /ends at 3, before its durable end 4/,
   );
 });
 
