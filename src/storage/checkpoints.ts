@@ -33,7 +33,7 @@ export class Checkpoints {
   readonly #onStarted: () => void;
   readonly #exited: Promise<void>;
   readonly #followers = new Map<string, Follower>();
-  readonly #sweeping = new Map<string, (() => void)[]>();
+  readonly #sweeping = new Map<string, ((isAlive: boolean) => void)[]>();
   readonly #releasing = new Map<string, (() => void)[]>();
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #onFailure: (error: Error) => void;
@@ -89,9 +89,10 @@ export class Checkpoints {
     this.#tell({ type: 'advance', group, partition, upTo, toServe: false });
   }
 
-  /** Resolves when the rows whose time is over at `now` are gone, or the rest is left for another time. */
-  sweep(group: GroupName, partition: number, now: number): Promise<void> {
-    if (this.#hasEnded) return Promise.resolve();
+  /** Resolves when the rows whose time is over at `now` are gone, or the rest is left for another time; with false where the thread has
+   *  ended: the views may be closed by then. */
+  sweep(group: GroupName, partition: number, now: number): Promise<boolean> {
+    if (this.#hasEnded) return Promise.resolve(false);
     return new Promise((resolve) => {
       const key = `${group}/${partition}`;
       this.#sweeping.set(key, [...(this.#sweeping.get(key) ?? []), resolve]);
@@ -127,7 +128,7 @@ export class Checkpoints {
     if (message.type === 'started') return this.#onStarted();
     const key = `${message.group}/${message.partition}`;
     if (message.type === 'swept') {
-      this.#sweeping.get(key)?.shift()?.();
+      this.#sweeping.get(key)?.shift()?.(true);
     } else if (message.type === 'released') {
       this.#releasing.get(key)?.shift()?.();
     } else if (message.type === 'damaged') {
@@ -149,8 +150,9 @@ export class Checkpoints {
   #fail(error: Error): void {
     for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);
     this.#waiting.clear();
-    for (const resolve of [...this.#releasing.values(), ...this.#sweeping.values()].flat()) resolve();
+    for (const resolve of [...this.#releasing.values()].flat()) resolve();
     this.#releasing.clear();
+    for (const resolve of [...this.#sweeping.values()].flat()) resolve(false);
     this.#sweeping.clear();
     this.#onStarted();
     if (!this.#stopping) this.#onFailure(error);

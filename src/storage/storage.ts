@@ -363,10 +363,10 @@ export class Storage {
     this.views.forgetKilledReaders();
   }
 
-  /** Lets go of rows whose time is over, in the background; resolves when they are gone. */
+  /** Lets go of rows whose time is over, in the background; resolves when they are gone, or the storage is closed. */
   async sweep(): Promise<void> {
     for (const { group, number } of this.#hosted.values()) {
-      await this.#checkpoints.sweep(group.name, number, this.#options.clock());
+      if (!(await this.#checkpoints.sweep(group.name, number, this.#options.clock()))) return;
     }
     this.views.refresh();
   }

@@ -94,8 +94,16 @@ t.test('where checkpoints never end, a sweep has its turns', async (t) => {
 
 t.test('a stop ends a sweep; the rest is for the next one', async (t) => {
   const { directory, storage, recent } = await withOldRows(t);
-  void storage.sweep();
+  const close = storage.views.close.bind(storage.views);
+  let isClosed = false;
+  t.capture(storage.views, 'close', () => {
+    isClosed = true;
+    return close();
+  });
+  t.capture(storage.views, 'refresh', () => void t.notOk(isClosed, 'of what is closed nothing is read'));
+  const swept = storage.sweep();
   await storage.close();
+  await swept;
   const views = ViewStore.open({ directory });
   const left = keysIn(views).length - recent.length;
   t.ok(left > 0 && left < ROWS, `${left} of ${ROWS}`);
