@@ -94,6 +94,8 @@ t.test('where checkpoints never end, a sweep has its turns', async (t) => {
 
 t.test('a stop ends a sweep; the rest is for the next one', async (t) => {
   const { directory, storage, recent } = await withOldRows(t);
+  // So many that whoever went on with each of them would come to the last when all is closed.
+  for (let partition = 2; partition < 32; partition += 1) await serve(storage, partition);
   const close = storage.views.close.bind(storage.views);
   let isClosed = false;
   t.capture(storage.views, 'close', () => {
