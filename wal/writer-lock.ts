@@ -47,6 +47,13 @@ export class WriterLock {
   release(): void {
     rmSync(this.#path, { force: true });
   }
+
+  /** Of one that has not come as far as whoever was killed before it: the next one finds it as this one did. An empty one is nobody's, and
+   *  takes no room. */
+  giveUp(): void {
+    if (this.afterKilled) writeFileSync(this.#path, '');
+    else this.release();
+  }
 }
 
 function writeLock(path: string, mine: string, wasThere: boolean): void {

@@ -279,9 +279,14 @@ export function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<
   return holding(path, async () => {
     const lock = WriterLock.take(path);
     try {
-      return await use(lock.afterKilled);
-    } finally {
+      const used = await use(lock.afterKilled);
       lock.release();
+      return used;
+    } catch (error) {
+      // Without one, what was killed before is the next one's to go on from, as it was this one's.
+      if (existsSync(join(path, manifestFile))) lock.release();
+      else lock.giveUp();
+      throw error;
     }
   });
 }

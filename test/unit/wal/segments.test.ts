@@ -128,6 +128,13 @@ t.test('segments whose manifest is lost are not taken for what a killed tool had
   t.strictSame(readdirSync(to), before);
 });
 
+/** As it is left where a tool was killed. */
+function noteKilled(directory: string): string {
+  const killed = spawnSync(process.execPath, ['-p', 'process.pid']).stdout.toString().trim();
+  writeFileSync(join(directory, lockFile), killed);
+  return killed;
+}
+
 t.test('nor where parts of it are left, though one was killed there', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 3);
@@ -135,8 +142,7 @@ t.test('nor where parts of it are left, though one was killed there', async (t) 
   growManifest(to);
   await tool('backup', '--data', data, '--to', to);
   rmSync(join(to, 'manifest.json'));
-  const killed = spawnSync(process.execPath, ['-p', 'process.pid']).stdout.toString().trim();
-  writeFileSync(join(to, lockFile), killed);
+  const killed = noteKilled(to);
   const before = readdirSync(to).filter((file) => file !== lockFile);
   for (const name of ['backup', 'archive']) {
     t.match(await tool(name, '--data', data, '--to', to), {
@@ -149,6 +155,29 @@ t.test('nor where parts of it are left, though one was killed there', async (t) 
     readdirSync(to).filter((file) => file !== lockFile),
     before,
   );
+});
+
+t.test('one that fails after one that was killed leaves it to the next to go on', async (t) => {
+  const data = next();
+  await write(data, 3);
+  for (const name of ['backup', 'export']) {
+    const [to, restored] = [next(), next()];
+    await tool(name, '--data', data, '--to', to);
+    rmSync(join(to, 'manifest.json'));
+    noteKilled(to);
+    const failing = SegmentDirectory.extend(to, () => Promise.reject(new Error('the disk is full')));
+    await t.rejects(failing, { message: 'the disk is full' });
+    t.ok(readdirSync(to).includes(lockFile));
+    t.match(await tool(name, '--data', data, '--to', to), { status: 0, err: '' }, name);
+    t.notOk(readdirSync(to).includes(lockFile));
+    t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
+    t.strictSame(await tips(restored), await tips(data));
+
+    noteKilled(to);
+    const another = SegmentDirectory.extend(to, () => Promise.reject(new Error('the disk is full')));
+    await t.rejects(another, { message: 'the disk is full' });
+    t.notOk(readdirSync(to).includes(lockFile), 'where there is a manifest, it says what is there');
+  }
 });
 
 /** `manifest`: of the first time. */
