@@ -109,7 +109,7 @@ const importRules: readonly ImportRule[] = [
       'src/{cluster,storage,nats,bus,observability}/**',
       'actors/{pollers,webhooks}/**',
       'wal/*.ts',
-      'src/{config,limits}.ts',
+      'src/{config,limits,pause}.ts',
     ],
   },
   {

@@ -377,12 +377,6 @@ function backup(directory: string, to: string, traceArgs?: readonly string[]): n
 
 function traceTool(toolArgs: readonly string[], traceArgs?: readonly string[]): number | null {
   const tracing = traceArgs === undefined ? [] : [tracer, '-f', '-qq', ...traceArgs];
-  const [command = process.execPath, ...args] = [
-    ...tracing,
-    process.execPath,
-    cli,
-    ...toolArgs,
-    '--full-speed',
-  ];
+  const [command, ...args] = [...tracing, process.execPath, cli, ...toolArgs, '--full-speed'];
   return spawnSync(command, args, { env: oneThread }).status;
 }
