@@ -1,6 +1,7 @@
 // Random power cuts, in which all servers of NATS forget what they had taken last, while a partition goes from node to node, its owners
 // die at any step, and replaced ones write on: what was acknowledged, and is in the stream or on the machine that takes the partition, is
-// lost by no take-over; nothing is acknowledged that the stream does not have (with REPLICATION=async: the owner's log); and in the end all machines have one log.
+// lost by no take-over; nothing is acknowledged that the stream does not have (with REPLICATION=async: the owner's log); and in the end
+// all machines have one log.
 
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -149,6 +150,7 @@ class Run {
 
   /** What is wrong; null: nothing. */
   async step(): Promise<string | null> {
+    for (const each of this.#nodes) await each.settled();
     const node = this.#nodes[this.between(0, this.#nodes.length - 1)]!;
     const owner = this.#nodes.find(({ isServing, epoch }) => isServing && epoch === this.#epoch);
     const kind = this.random();
