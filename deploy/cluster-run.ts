@@ -162,16 +162,18 @@ async function greet(cluster: ClusterFile): Promise<void> {
   console.log(`\nCreate a charge:\n\n  ${demoCurl(merchant)}\n\nCtrl-C stops the cluster.`);
 }
 
+/** One that stands still (SIGSTOP) hears of the first when it goes on. */
+const TO_END = ['SIGTERM', 'SIGCONT'] as const;
+
 /** Fronts first: what they took is finished before what serves them goes. */
 async function stopAll({ lock, nodes, nats, simulator }: Started): Promise<void> {
   const running = nodes.filter((each) => each.exitStatus() === null);
   for (const isFront of [true, false]) {
     const part = running.filter(({ roles }) => (roles === 'front') === isFront);
-    // One that stands still (SIGSTOP) hears of it when it goes on.
-    for (const each of part) for (const signal of ['SIGTERM', 'SIGCONT'] as const) each.signal(signal);
+    for (const each of part) for (const signal of TO_END) each.signal(signal);
     await Promise.all(part.map((each) => each.exited()));
   }
-  for (const signal of ['SIGTERM', 'SIGCONT'] as const) simulator?.kill(signal);
+  for (const signal of TO_END) simulator?.kill(signal);
   await nats?.stop();
   if (nodes.length > 0) rmSync(clusterFile, { force: true });
   lock?.release();

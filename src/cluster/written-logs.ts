@@ -22,7 +22,7 @@ import { Snapshots } from '../nats/snapshots/snapshots.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { persist } from '../nats/persist.ts';
-import { leadElsewhere } from '../nats/streams.ts';
+import { isNotFound, leadElsewhere } from '../nats/streams.ts';
 import { logStream } from '../nats/subjects.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/log/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
@@ -318,7 +318,7 @@ export class WrittenLogs implements PartitionRunner {
         await this.#lookAtStream(group, number);
       } catch (error) {
         // One that was removed holds up no other.
-        if (!/not found/i.test(String(error))) throw error;
+        if (!isNotFound(error)) throw error;
       }
     }
   }

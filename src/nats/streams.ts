@@ -219,7 +219,12 @@ export async function hasStream(manager: JetStreamManager, name: string): Promis
     await manager.streams.info(name);
     return true;
   } catch (error) {
-    if (/not found/i.test(String(error))) return false;
+    if (isNotFound(error)) return false;
     throw error;
   }
+}
+
+/** NATS says that it has no such stream. */
+export function isNotFound(error: unknown): boolean {
+  return /not found/i.test(String(error));
 }

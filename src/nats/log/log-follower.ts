@@ -251,8 +251,7 @@ export class LogFollower {
   /** A log that has more than a writer can have had on its way, or that follows a trim or a snapshot, was in a stream. If the stream has
    *  never had anything, that one is gone, and what stands here may be all that is left of it. */
   #assertNotNew({ last_seq: last }: StreamState): void {
-    if (last > 0) return;
-    if (this.#mayBeNew) return;
+    if (last > 0 || this.#mayBeNew) return;
     const { log, group, partition } = this.#options;
     const start = log.startOf(group, partition).batch;
     throw new StreamLacks(
