@@ -3,12 +3,19 @@
 import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
-import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { needs } from '../needs.ts';
-import { batchAfter, longer, partitionMaker, startNats, tellOnce, temporaryLog } from './adapters.ts';
+import {
+  batchAfter,
+  forgetLast,
+  longer,
+  partitionMaker,
+  startNats,
+  tellOnce,
+  temporaryLog,
+} from './adapters.ts';
 
 needs('nats-server');
 
@@ -196,31 +203,8 @@ t.test('what the disk of NATS has forgotten while it is read is not waited for',
   t.equal(reached.offset, 0, 'and what is written next comes where it ends');
 });
 
-t.test(
-  'nor is what another has written in its place passed over, by whoever had read what is forgotten',
-  async (t) => {
-    const partition = await newPartition();
-    const temporary = temporaryLog();
-    const { log } = temporary;
-    const accepted = batchAfter(emptyTip, partition, 1, 'accepted');
-    await publish(accepted);
-    await publish(batchAfter(tipAt(accepted), partition, 1, 'forgotten'));
-    const warm = new LogFollower({ link: nats, log, group: 'accounts', partition });
-    t.teardown(async () => {
-      await warm.close();
-      await temporary.remove();
-    });
-    await warm.reachEnd();
-    // As when all servers lose their power: the stream ends with the first, and the next owner has no more.
-    await nats.manager.streams.delete(logStream('accounts', partition));
-    await ensureLogStream(nats.manager, 'accounts', partition, 1);
-    await publish(accepted);
-    const tip = await publishAfter(tipAt(accepted), partition, 'of the next owner');
-    t.strictSame((await warm.reachEnd()).tip.hash, tip.hash, 'it is read again');
-  },
-);
-
-t.test('nor is a server said to have a wrong copy where all have forgotten what was read', async (t) => {
+/** Who follows a stream of two batches, of which NATS has forgotten the second since it was read, as when all servers lose their power. */
+async function followerOfForgotten(t: Test) {
   const partition = await newPartition();
   const temporary = temporaryLog();
   const first = batchAfter(emptyTip, partition, 1, 'the first');
@@ -232,9 +216,22 @@ t.test('nor is a server said to have a wrong copy where all have forgotten what 
     await temporary.remove();
   });
   await warm.reachEnd();
-  await nats.manager.streams.delete(logStream('accounts', partition));
-  await ensureLogStream(nats.manager, 'accounts', partition, 1);
-  await publish(first);
+  await forgetLast(nats, partition, 1);
+  return { partition, first, forgotten, warm };
+}
+
+t.test(
+  'nor is what another has written in its place passed over, by whoever had read what is forgotten',
+  async (t) => {
+    const { partition, first, warm } = await followerOfForgotten(t);
+    // The next owner has no more.
+    const tip = await publishAfter(tipAt(first), partition, 'of the next owner');
+    t.strictSame((await warm.reachEnd()).tip.hash, tip.hash, 'it is read again');
+  },
+);
+
+t.test('nor is a server said to have a wrong copy where all have forgotten what was read', async (t) => {
+  const { forgotten, warm } = await followerOfForgotten(t);
   const complaints = t.capture(nats, 'complain');
   const { tip } = await warm.reachEnd(async (batches) => {
     for (const batch of batches) await publish(batch);
