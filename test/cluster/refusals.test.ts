@@ -22,8 +22,8 @@ needs('nats-server');
 const ONE_CONSUMER = `accounts { A { jetstream { max_consumers: 1 }, users: [{ user: a, password: b }] } }
 no_auth_user: a`;
 
-async function start(t: Test, problems: string[]): Promise<NatsLink> {
-  const servers = await startNatsServers({ configuration: ONE_CONSUMER });
+async function start(t: Test, problems: string[], configuration = ONE_CONSUMER): Promise<NatsLink> {
+  const servers = await startNatsServers({ configuration });
   t.teardown(() => servers.stop());
   const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
   t.teardown(() => nats.close());
@@ -71,51 +71,88 @@ t.test('a feed whose stream is gone says so', async (t) => {
   t.strictSame(problems.toSorted(), [said(0), said(5)]);
 });
 
-for (const [what, isAnew, count] of [
-  ['an older log was put back', true, 3],
-  ['nobody can say what stands there', false, LIMITS.streamWarmUpMessages + 1],
-] as const) {
-  t.test(`a feed whose stream goes on from elsewhere ends, and does not wait: ${what}`, async (t) => {
-    const nats = await start(t, []);
-    const publisher = new StreamPublisher(nats);
-    t.teardown(() => publisher.close());
-    const publish = async (after: Tip, epoch: number, count: number): Promise<Tip> => {
-      let tip = after;
-      for (let i = 0; i < count; i++) {
-        const batch = batchAfter(tip, 0, epoch, `record ${i} of ${epoch}`);
-        await publisher.publish(logSubject('accounts', 0), batch.bytes, {});
-        tip = tipAt(batch);
-      }
-      return tip;
-    };
-    await ensureLogStream(nats.manager, 'accounts', 0, 1);
-    const end = await publish(emptyTip, 1, 5);
-    const errors: string[] = [];
-    let read = 0;
-    const onError = ({ message }: Error): void => void errors.push(message);
-    const feed = new StreamFeed({ link: nats, epochOf: () => 0, decode: (_, line) => line, onError });
-    const subscription = feed.subscribe('accounts', 0, 0, () => void read++);
+/** Publishes so many batches, and resolves with the last. */
+type Write = (after: Tip, epoch: number, count: number) => Promise<Tip>;
+
+/** Feeds of a stream of five batches, which they have read: one from its beginning, one that was begun where it ended. */
+async function startFeeds(t: Test) {
+  const nats = await start(t, [], '');
+  const publisher = new StreamPublisher(nats);
+  t.teardown(() => publisher.close());
+  const write: Write = async (after, epoch, count) => {
+    let tip = after;
+    for (let i = 0; i < count; i++) {
+      const batch = batchAfter(tip, 0, epoch, `record ${tip.batch} of ${epoch}`);
+      await publisher.publish(logSubject('accounts', 0), batch.bytes, {});
+      tip = tipAt(batch);
+    }
+    return tip;
+  };
+  await ensureLogStream(nats.manager, 'accounts', 0, 1);
+  const most = await write(emptyTip, 1, 4);
+  const errors: string[] = [];
+  const read: number[] = [];
+  const onError = ({ message }: Error): void => void errors.push(message);
+  const feed = new StreamFeed({ link: nats, epochOf: () => 0, decode: (_, line) => line, onError });
+  for (const after of [0, most.sequence]) {
+    const subscription = feed.subscribe('accounts', 0, after, ({ firstSequence }) => {
+      read.push(firstSequence);
+    });
     t.teardown(() => subscription.close());
-    await waitFor('all is read', 20_000, () => read === 5);
-    let other: Tip = { ...end, hash: Buffer.alloc(32, 7) };
-    if (isAnew) {
-      await nats.manager.streams.delete(logStream('accounts', 0));
-      await ensureLogStream(nats.manager, 'accounts', 0, 1);
-      other = await publish(emptyTip, 1, 3);
-    }
-    let asked = 0;
-    if (!isAnew) {
-      nats.manager.streams.getMessage = async () => {
-        asked++;
-        throw new Error('TIMEOUT');
-      };
-    }
-    other = await publish(other, 2, count - 1);
-    if (!isAnew) await waitFor('nobody can say of any', 20_000, () => asked === count - 1);
-    t.strictSame(errors, []);
-    await publish(other, 2, 1);
-    await waitFor('it is told', 20_000, () => errors.length > 0);
-    t.strictSame(errors, ['accounts/0: the stream does not continue batch 5, which was read last']);
-    t.equal(read, 5);
+  }
+  await waitFor('both read', 20_000, async () => {
+    const consumers = await nats.manager.consumers.list(logStream('accounts', 0)).next();
+    return read.length === 4 && consumers.length === 2;
+  });
+  const end = await write(most, 1, 1);
+  await waitFor('all is read', 20_000, () => read.length === 6);
+  return { nats, write, end, errors, read };
+}
+
+const GOES_ON_ELSEWHERE = 'accounts/0: the stream does not continue batch 5, which was read last';
+
+for (const [what, since] of [
+  ['soon', 1],
+  ['and goes on', 2],
+  ['and writes on beyond what was read', 4],
+] as const) {
+  t.test(`a feed ends of whose stream NATS has forgotten the end, and another writes, ${what}`, async (t) => {
+    const { nats, write, errors, read } = await startFeeds(t);
+    await nats.manager.streams.delete(logStream('accounts', 0));
+    await ensureLogStream(nats.manager, 'accounts', 0, 1);
+    await write(await write(emptyTip, 1, 3), 2, since);
+    await waitFor('it is told', 20_000, () => errors.length === 2);
+    t.strictSame(errors, [GOES_ON_ELSEWHERE, GOES_ON_ELSEWHERE]);
+    t.equal(read.length, 6);
   });
 }
+
+t.test('and goes on where it is given back', async (t) => {
+  const { nats, write, end, errors, read } = await startFeeds(t);
+  await nats.manager.streams.delete(logStream('accounts', 0));
+  await ensureLogStream(nats.manager, 'accounts', 0, 1);
+  const forgotten = await write(emptyTip, 1, 3);
+  await waitFor('both read on', 20_000, async () => {
+    const consumers = await nats.manager.consumers.list(logStream('accounts', 0)).next();
+    return consumers.length >= 2;
+  });
+  t.strictSame(await write(forgotten, 1, 2), end);
+  await write(end, 2, 1);
+  await waitFor('both hear of what is new', 20_000, () => read.length === 8);
+  t.strictSame([read.slice(6), errors], [[6, 6], []]);
+});
+
+t.test('a feed of which nobody can say whether its stream goes on waits for few', async (t) => {
+  const { nats, write, end, errors } = await startFeeds(t);
+  let asked = 0;
+  nats.manager.streams.getMessage = async () => {
+    asked++;
+    throw new Error('TIMEOUT');
+  };
+  const other = await write({ ...end, hash: Buffer.alloc(32, 7) }, 2, LIMITS.streamWarmUpMessages);
+  await waitFor('nobody can say of any', 20_000, () => asked === LIMITS.streamWarmUpMessages * 2);
+  t.strictSame(errors, []);
+  await write(other, 2, 1);
+  await waitFor('it is told', 20_000, () => errors.length === 2);
+  t.strictSame(errors, [GOES_ON_ELSEWHERE, GOES_ON_ELSEWHERE]);
+});

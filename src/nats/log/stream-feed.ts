@@ -61,13 +61,13 @@ class StreamSubscription implements Subscription {
   readonly #unsure = new UnsureBatches();
   /** Stream sequence at which the end of the chain was read. */
   #endPlace = 0;
-  /** Up to this stream sequence the place in the chain is still being found. */
+  /** Up to this stream sequence the place in the chain is still being found; 0: it was. */
   #warmUpEnd = 0;
   /** Of the stream, the last that was read. */
   #reached = 0;
   /** Messages after the end of the chain were removed before they were read. */
   #isCut = false;
-  /** Batches since then that should follow it by their numbers, and do not. */
+  /** Batches since then that do not follow it, and stand nowhere before it. */
   #strangers = 0;
   #reader: StreamReader | null = null;
   #closed = false;
@@ -93,7 +93,7 @@ class StreamSubscription implements Subscription {
   }
 
   async #start(): Promise<void> {
-    const { link, onError } = this.#options;
+    const { link } = this.#options;
     const found = await this.#find();
     if (this.#closed) return;
     const from = Math.max(1, found - LIMITS.streamWarmUpMessages);
@@ -105,9 +105,16 @@ class StreamSubscription implements Subscription {
       stream: logStream(this.#group, this.#partition),
       from,
       heartbeatMs: LIMITS.streamFollowHeartbeatMs,
+      onResumed: () => void this.#lookAtEnd(),
       onMessage: (message) => this.#onMessage(message),
-      onError,
+      onError: (error) => this.#fail(error),
     });
+  }
+
+  #fail(error: Error): void {
+    if (this.#closed) return;
+    void this.close();
+    this.#options.onError(error);
   }
 
   /** Stream sequence at or before the batch that holds the record after the cursor. */
@@ -180,6 +187,7 @@ class StreamSubscription implements Subscription {
     const batches = this.#unsure.takeAll();
     if (stands) return this.#handOverAll(batches);
     this.#chain = first.before === null ? null : new LogChain(first.before);
+    if (first.before === null) this.#warmUpEnd = last.sequence;
     this.#reached = first.sequence - 1;
     this.#reader?.elsewhere(first.sequence, `has another batch at ${last.sequence} on its leader`);
   }
@@ -197,6 +205,8 @@ class StreamSubscription implements Subscription {
   }
 
   #take(message: StreamMessage): Batch | null {
+    const isWarm = message.sequence > this.#warmUpEnd;
+    if (message.sequence >= this.#warmUpEnd) this.#warmUpEnd = 0;
     this.#isCut ||= message.sequence > this.#reached + 1;
     this.#reached = message.sequence;
     const batch = batchIn(message.data);
@@ -207,11 +217,13 @@ class StreamSubscription implements Subscription {
       this.#endPlace = message.sequence;
       return batch;
     }
-    if (this.#chain !== null && message.sequence > this.#warmUpEnd) {
-      const { batch: end } = this.#chain.tip;
-      if (this.#isCut && batch.batch > end + 1) throw this.#gapBefore(batch);
-      // Fewer may be a replaced writer's. Those from before the end come again where a stream was put back.
-      if (batch.batch > end && ++this.#strangers > LIMITS.streamWarmUpMessages) throw this.#goesOnElsewhere();
+    if (this.#chain !== null && isWarm) {
+      const { tip } = this.#chain;
+      if (this.#isCut && batch.batch > tip.batch + 1) throw this.#gapBefore(batch);
+      // Fewer may be a replaced writer's.
+      if (wasNotRead(batch, tip) && ++this.#strangers > LIMITS.streamWarmUpMessages) {
+        throw this.#goesOnElsewhere();
+      }
       return null;
     }
     // Begun in the middle, perhaps on a leftover: a batch of a later writer, or further on, shows where the log is.
@@ -236,6 +248,34 @@ class StreamSubscription implements Subscription {
     if (!stands && !this.#closed) throw this.#goesOnElsewhere();
   }
 
+  /** It is read on after its servers died, say: they may have forgotten what was read, and another have written since. What was written
+   *  in its place below where it is read on nobody would hand to this reader. */
+  async #lookAtEnd(): Promise<void> {
+    const { link } = this.#options;
+    while (!this.#closed) {
+      const { tip } = this.#chain ?? { tip: emptyTip };
+      const [place, reached] = [this.#endPlace, this.#reached];
+      // What is unsure is asked for by itself.
+      if (tip.batch === 0 || this.#unsure.isAny) return;
+      try {
+        const { state } = await link.manager.streams.info(logStream(this.#group, this.#partition));
+        if (state.last_seq < reached) return this.#readFrom(Math.max(1, state.last_seq));
+        if (state.first_seq > place || state.last_seq < place) return;
+        if (await standsAt(this.#place, place, tip)) return;
+      } catch {
+        await pause(LIMITS.natsReconnectMs);
+        continue;
+      }
+      return this.#fail(this.#goesOnElsewhere());
+    }
+  }
+
+  /** What of it was read is passed over. */
+  #readFrom(sequence: number): void {
+    this.#reached = sequence - 1;
+    this.#reader?.again(sequence);
+  }
+
   get #place(): StreamPartition {
     return { link: this.#options.link, group: this.#group, partition: this.#partition };
   }
@@ -256,4 +296,10 @@ class StreamSubscription implements Subscription {
 /** A replaced writer's batches, however they are numbered, stand after one of a later epoch. */
 function isLater({ epoch, batch }: Batch, tip: Tip): boolean {
   return epoch > tip.epoch || (epoch === tip.epoch && batch > tip.batch);
+}
+
+/** It stands neither at the end of what was read nor, as far as its epoch tells, before it. What does comes again where a stream was put
+ *  back, or is given back what it had forgotten. */
+function wasNotRead({ epoch, batch, hash }: Batch, tip: Tip): boolean {
+  return batch > tip.batch || epoch > tip.epoch || (batch === tip.batch && !hash.equals(tip.hash));
 }
