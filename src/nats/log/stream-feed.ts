@@ -7,6 +7,7 @@
 //   - What a replaced writer sent last is handed over when it is sure to be in the log (unsure-batches.ts): one server may have what no
 //     other has, and money would follow from it.
 
+import type { StreamState } from 'nats';
 import { emptyTip, tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import type { GroupName } from '../../bus/bus.ts';
@@ -134,8 +135,7 @@ class StreamSubscription implements Subscription {
   }
 
   async #search(): Promise<number> {
-    const { link } = this.#options;
-    const { state } = await link.manager.streams.info(logStream(this.#group, this.#partition));
+    const state = await this.#state();
     // The last message whose first record is not after the one wanted.
     return lastWhere(this.#place, state, ({ firstSequence }) => firstSequence <= this.#cursor + 1);
   }
@@ -251,29 +251,40 @@ class StreamSubscription implements Subscription {
   /** It is read on after its servers died, say: they may have forgotten what was read, and another have written since. What was written
    *  in its place below where it is read on nobody would hand to this reader. */
   async #lookAtEnd(): Promise<void> {
-    const { link } = this.#options;
     while (!this.#closed) {
-      const { tip } = this.#chain ?? { tip: emptyTip };
-      const [place, reached] = [this.#endPlace, this.#reached];
-      // What is unsure is asked for by itself.
-      if (tip.batch === 0 || this.#unsure.isAny) return;
       try {
-        const { state } = await link.manager.streams.info(logStream(this.#group, this.#partition));
-        if (state.last_seq < reached) return this.#readFrom(Math.max(1, state.last_seq));
-        if (state.first_seq > place || state.last_seq < place) return;
-        if (await standsAt(this.#place, place, tip)) return;
+        return await this.#readOnAtEnd();
       } catch {
+        // Nobody can say.
         await pause(LIMITS.natsReconnectMs);
-        continue;
       }
-      return this.#fail(this.#goesOnElsewhere());
     }
+  }
+
+  /** Rejects when nobody can say. */
+  async #readOnAtEnd(): Promise<void> {
+    const before = await this.#state();
+    // A leader that was just elected may not have read its own journal yet.
+    if (before.last_seq < this.#reached) await pause(LIMITS.takeOverRetryMs);
+    const { first_seq: first, last_seq: last } = await this.#state();
+    // What is unsure is asked for by itself.
+    if (this.#closed || this.#chain === null || this.#unsure.isAny) return;
+    if (last < this.#reached) return this.#readFrom(Math.max(1, last));
+    const { tip } = this.#chain;
+    const place = this.#endPlace;
+    if (tip.batch === 0 || place < first || place > last) return;
+    if (!(await standsAt(this.#place, place, tip))) this.#fail(this.#goesOnElsewhere());
   }
 
   /** What of it was read is passed over. */
   #readFrom(sequence: number): void {
     this.#reached = sequence - 1;
     this.#reader?.again(sequence);
+  }
+
+  async #state(): Promise<StreamState> {
+    const { state } = await this.#options.link.manager.streams.info(logStream(this.#group, this.#partition));
+    return state;
   }
 
   get #place(): StreamPartition {
