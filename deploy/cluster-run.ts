@@ -122,7 +122,8 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   for (const { name } of nodes) rmSync(startFileOf(name), { force: true });
   await Promise.race([untilReady(nodes), stopped]);
   if (stop.aborted) return;
-  await greet(cluster);
+  await Promise.race([greet(cluster), stopped]);
+  if (stop.aborted) return;
   let starts = Promise.resolve();
   const lookForWanted = (): void => {
     // Who asked for one that does not start sees that it does not run; all others go on.

@@ -21,22 +21,30 @@ export interface DemoMerchant {
 type Addresses = Pick<DemoMerchant, 'base_url' | 'operator_url' | 'operator_token' | 'simulator_url'>;
 type Made = Omit<DemoMerchant, keyof Addresses>;
 
-/** `directory`: the cluster's, which is for its owner alone. Rejects with what the operator API refused. */
-export async function openDemoMerchant(directory: string, addresses: Addresses): Promise<DemoMerchant> {
+/** Longer than a command may take. */
+const ANSWER_MS = 20_000;
+
+/** `directory`: the cluster's, which is for its owner alone. Rejects with what the operator API refused, or where it says nothing for so
+ *  long. */
+export async function openDemoMerchant(
+  directory: string,
+  addresses: Addresses,
+  answerMs = ANSWER_MS,
+): Promise<DemoMerchant> {
   const path = join(directory, 'demo.json');
-  const made = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Made) : await make(addresses);
+  const made = existsSync(path)
+    ? (JSON.parse(readFileSync(path, 'utf8')) as Made)
+    : await make(addresses, answerMs);
   const merchant = { ...made, ...addresses };
   writeWholeFile(path, `${JSON.stringify(merchant, null, 2)}\n`);
   return merchant;
 }
 
-async function make(addresses: Addresses): Promise<Made> {
+async function make(addresses: Addresses, answerMs: number): Promise<Made> {
   const may = { live: true, payouts_enabled: true, withdrawals_enabled: true };
-  const account = await post(addresses, '/accounts', { name: 'Demo', country: 'UG', ...may });
-  const app = await post(addresses, `/accounts/${account['id']}/apps`, {
-    name: 'Demo shop',
-    domain: 'demo.test',
-  });
+  const account = await post(addresses, '/accounts', { name: 'Demo', country: 'UG', ...may }, answerMs);
+  const shop = { name: 'Demo shop', domain: 'demo.test' };
+  const app = await post(addresses, `/accounts/${account['id']}/apps`, shop, answerMs);
   const { id, secret_key, publishable_key, signing_secret } = app as Record<string, string>;
   if (!account['id'] || !id || !secret_key || !publishable_key || !signing_secret) {
     throw new Error('the operator API did not say all of the new account and its app');
@@ -48,11 +56,13 @@ async function post(
   { operator_url, operator_token }: Addresses,
   path: string,
   body: object,
+  answerMs: number,
 ): Promise<Readonly<Record<string, string>>> {
   const response = await fetch(`${operator_url}/operator/v1${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${operator_token}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),
+    signal: AbortSignal.timeout(answerMs),
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${text}`);

@@ -1,6 +1,7 @@
 // One process at a time has a data directory, however many start at once over what a killed one left.
 
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   existsSync,
@@ -12,9 +13,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { statfs } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import t from 'tap';
+import { openDemoMerchant } from '../../deploy/demo-merchant.ts';
 import { readConfig, type RailsSetting } from '../../src/config.ts';
 import { checkMoney, noteCluster, openDataDirectory } from '../../src/data-directory/data-directory.ts';
 import { DiskSpace } from '../../src/data-directory/disk-space.ts';
@@ -247,4 +251,16 @@ t.test("a disk that does not take the demo account's file of a cluster leaves it
   t.match(stdout, /^EFBIG: file too large, write '.*demo\.json\.new'$/);
   t.equal(readFileSync(file, 'utf8'), kept);
   t.end();
+});
+
+t.test('nor is a node of it waited for that says nothing', async (t) => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  t.teardown(() => {
+    silent.closeAllConnections();
+    silent.close();
+  });
+  await once(silent, 'listening');
+  const operator_url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const addresses = { base_url: operator_url, operator_url, operator_token: 'token', simulator_url: '' };
+  await t.rejects(openDemoMerchant(temporaryDirectory(t), addresses, 50), { name: 'TimeoutError' });
 });
