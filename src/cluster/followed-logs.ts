@@ -5,16 +5,18 @@
 // Invariant: views are made only of batches that the stream has accepted. Views of others would show money that nobody has.
 
 import { LogCorruption } from '../../wal/batch.ts';
-import { placeOf } from '../../wal/types.ts';
+import { placeOf, type Tip } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/leases/lease-table.ts';
 import { LogDiverged, LogFollower, type SendOn } from '../nats/log/log-follower.ts';
 import { readHistory } from '../nats/log/log-history.ts';
 import type { Snapshots } from '../nats/snapshots/snapshots.ts';
-import { batchAt, firstBatchOf, sequenceOf } from '../nats/log/stream-places.ts';
+import { batchAt, firstBatchOf, sequenceOf, type StreamPartition } from '../nats/log/stream-places.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import { ensureLogStream } from '../nats/streams.ts';
+import { logStream } from '../nats/subjects.ts';
 import type { Log } from '../observability/log.ts';
 import type { Storage } from '../storage/storage.ts';
 
@@ -179,16 +181,29 @@ export class FollowedLogs {
   /** The stream was lost, and a shorter log was put back in its place, say: the snapshot is of what was there before. */
   async #dropIfOfAnother(group: GroupName, partition: number): Promise<void> {
     const { link, storage, log } = this.#options;
-    const { batch, hash } = storage.log.startOf(group, partition);
+    const start = storage.log.startOf(group, partition);
+    const { batch } = start;
     const place = { link, group, partition };
     // Where nobody has written yet, a snapshot may be all that is left.
     if ((await batchAt(place, 1)) === null) return;
-    if ((await sequenceOf(place, { batch, hash })) !== null) return;
+    if ((await sequenceOf(place, start)) !== null) return;
+    // The follower says what is missing.
+    if (await this.#mayBeForgotten(place, start)) return;
     log.warn(
       { group, partition, batch },
       'the snapshot is not of this stream, which is read from its beginning',
     );
     await storage.clear(group, partition);
+  }
+
+  /** The stream ends before that batch, by no more than its servers' disks forget, and nobody has written in its place: others may give
+   *  it back, and what the snapshot is of may be nowhere else. */
+  async #mayBeForgotten(place: StreamPartition, { batch, epoch }: Tip): Promise<boolean> {
+    const { link, outstandingMax } = this.#options;
+    const { state } = await link.manager.streams.info(logStream(place.group, place.partition));
+    const end = await batchAt(place, state.last_seq);
+    if (end === null || end.epoch > epoch || end.batch >= batch) return false;
+    return batch - end.batch <= LIMITS.streamForgottenMax + outstandingMax;
   }
 
   /** The stream was trimmed beyond where the log of this machine ends: it begins with the snapshot, as an empty machine. */

@@ -69,7 +69,8 @@ interface Writer {
   mayWrite: boolean;
   /** Resolves when the log has refused it. */
   readonly refused: Promise<'refused'>;
-  isRefused: boolean;
+  /** What it said then. */
+  refusal: Error | null;
   /** Null: not opened yet. */
   replica: LogReplica | null;
 }
@@ -175,12 +176,10 @@ export class WrittenLogs implements PartitionRunner {
     await this.#proof.assertProven(group, partition, tip);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
-    const writer: Writer = { mayWrite: true, refused, isRefused: false, replica: null };
+    const writer: Writer = { mayWrite: true, refused, refusal: null, replica: null };
     this.#writers.set(key, writer);
-    let refusal: Error | null = null;
     const onRefused = (error: Error): void => {
-      refusal = error;
-      writer.isRefused = true;
+      writer.refusal = error;
       refuse('refused');
       this.#options.log.warn({ group, partition, epoch, err: error }, 'the stream refused this writer');
       // Before it is begun the take-over itself fails.
@@ -191,10 +190,10 @@ export class WrittenLogs implements PartitionRunner {
     await storage.openPartition(group, partition, { epoch, replica, onFenced: onRefused });
     const opened = storage.hosted().find((each) => each.group === group && each.number === partition);
     await opened?.log.drained();
-    if (refusal === null) await replica.settled();
-    if (refusal !== null) throw refusal as Error;
+    if (writer.refusal === null) await replica.settled();
+    if (writer.refusal !== null) throw writer.refusal;
     return () => {
-      if (refusal !== null) {
+      if (writer.refusal !== null) {
         onFenced(group, partition);
         return null;
       }
@@ -296,7 +295,7 @@ export class WrittenLogs implements PartitionRunner {
     feed.left(group, partition);
     const writer = this.#writers.get(key);
     // Otherwise another may have the partition by now, and NATS may not answer.
-    const refused = writer?.isRefused === true ? writer.replica : null;
+    const refused = writer !== undefined && writer.refusal !== null ? writer.replica : null;
     if (writer !== undefined) writer.mayWrite = false;
     this.#writers.delete(key);
     const released = group === 'webhooks' ? webhooks?.release(partition) : undefined;

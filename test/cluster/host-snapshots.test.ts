@@ -14,9 +14,10 @@ import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../s
 import { emptyTip, encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { Batch, Row, Tip } from '../../wal/types.ts';
 import { opened } from '../unit/domain/scenario.ts';
-import { batchAfter, temporaryLog } from './adapters.ts';
-import { startHostServers } from './host-driven.ts';
+import { batchAfter, forgetLast, temporaryLog } from './adapters.ts';
+import { type Hosting, startHostServers, writeAccounts } from './host-driven.ts';
 import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -176,6 +177,57 @@ t.test('nor stays with one where there is another, of a stream that was trimmed'
   await saveOf(tipAt(batches[4]!));
   await host.prepare(PLACE.group, PLACE.partition);
   t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, batches[5]!.hash);
+});
+
+t.test('but keeps one from which the stream has only lost its end', async (t) => {
+  const PLACE = { group: 'accounts', partition: 43 } as const;
+  const owner = startHost({}, null, { onFenced: () => {} });
+  t.teardown(owner.stop);
+  await owner.host.acquire(PLACE.group, PLACE.partition, 1);
+  owner.host.serve(PLACE.group, PLACE.partition);
+  await writeAccounts(owner.storage, PLACE.partition, 3);
+  await owner.storage.catchUpViews(PLACE.group, PLACE.partition);
+  await owner.logs.snapshots.save();
+  const { log, views } = owner.storage;
+  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+  const end = log.tip(PLACE.group, PLACE.partition);
+  t.equal(await snapshots.batchOf(PLACE.group, PLACE.partition), end.batch);
+
+  const startEmpty = (): Hosting => {
+    const hosting = startHost({}, null, { directory: temporaryDirectory(t) });
+    t.teardown(hosting.stop);
+    return hosting;
+  };
+  const [empty, other] = [startEmpty(), startEmpty()];
+  await forgetLast(nats, PLACE.partition, 2);
+  const refused = {
+    name: 'LogDiverged',
+    message: /the stream ends at 2, and this machine has batches up to 4: /,
+  };
+  for (const { host, storage } of [empty, other]) {
+    await t.rejects(host.prepare(PLACE.group, PLACE.partition), refused);
+    t.ok(host.isUnproven(PLACE.group, PLACE.partition), 'who can prove another log goes first');
+    t.strictSame(
+      storage.log.startOf(PLACE.group, PLACE.partition).hash,
+      end.hash,
+      'it may be all that is left',
+    );
+  }
+  await owner.host.release(PLACE.group, PLACE.partition);
+  await empty.host.prepare(PLACE.group, PLACE.partition);
+  t.equal(empty.storage.log.startOf(PLACE.group, PLACE.partition).batch, end.batch, 'once it is given back');
+  await empty.host.forget(PLACE.group, PLACE.partition);
+
+  await forgetLast(nats, PLACE.partition, 2);
+  const inBoth = log.tipAt(PLACE.group, PLACE.partition, 2);
+  const opening = batchAfter(inBoth, PLACE.partition, 2, null);
+  await publisher.publish(logSubject(PLACE.group, PLACE.partition), opening.bytes, {});
+  await other.host.prepare(PLACE.group, PLACE.partition);
+  t.strictSame(
+    other.storage.log.tip(PLACE.group, PLACE.partition).hash,
+    opening.hash,
+    'where another has written since',
+  );
 });
 
 t.test(
