@@ -35,6 +35,7 @@ import type { PartitionRunner } from './partition-runner.ts';
 import type { HostedPartition, Storage } from '../storage/storage.ts';
 import { streamFirst } from './stream-first.ts';
 import { UnprovenLogs } from './unproven-logs.ts';
+import { asError } from '../../wal/thrown.ts';
 
 export interface WrittenLogsOptions extends Pick<LogProofOptions, 'unprovenOn'> {
   readonly link: NatsLink;
@@ -310,16 +311,18 @@ export class WrittenLogs implements PartitionRunner {
     await this.#followed.keepViewsUp();
   }
 
-  /** Of what is written here. Rejects when nobody can say. */
+  /** Of what is written here. Rejects when of one of them nobody can say. */
   async lookAtStreams(): Promise<void> {
+    let failure: Error | null = null;
     for (const { group, number } of this.#options.storage.hosted()) {
       try {
         await this.#lookAtStream(group, number);
       } catch (error) {
-        // One that was removed holds up no other.
-        if (!isNotFound(error)) throw error;
+        // One that was removed, or has no leader, holds up no other.
+        if (!isNotFound(error)) failure = asError(error);
       }
     }
+    if (failure !== null) throw failure;
   }
 
   async #lookAtStream(group: GroupName, partition: number): Promise<void> {

@@ -181,11 +181,11 @@ t.test('also where nobody has written since: when the partition is handed over',
 });
 
 t.test('and whoever serves it finds out', async (t) => {
-  const [REMOVED, IDLE] = [33, 34];
+  const [REMOVED, SILENT, IDLE] = [33, 37, 34];
   let fenced = 0;
   const { host, logs, storage, stop } = startHost({}, null, { onFenced: () => void fenced++ });
   t.teardown(stop);
-  for (const partition of [REMOVED, IDLE]) {
+  for (const partition of [REMOVED, SILENT, IDLE]) {
     await host.acquire('accounts', partition, 1);
     host.serve('accounts', partition);
   }
@@ -194,8 +194,16 @@ t.test('and whoever serves it finds out', async (t) => {
   t.equal(fenced, 0);
   await forgetLast(nats, IDLE, 1);
   await nats.manager.streams.delete(logStream('accounts', REMOVED));
-  await logs.lookAtStreams();
-  t.equal(fenced, 1, 'also beside a stream that is gone');
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  // As of one that has no leader.
+  streams.info = async (name, ...rest) => {
+    if (name === logStream('accounts', SILENT)) throw new Error('TIMEOUT');
+    return info(name, ...rest);
+  };
+  t.teardown(() => (streams.info = info));
+  await t.rejects(logs.lookAtStreams(), /TIMEOUT/, 'to be looked at again');
+  t.equal(fenced, 1, 'also beside a stream that is gone, and one of which nobody says anything');
 });
 
 t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
