@@ -6,8 +6,8 @@
 //   version 1 is started again            refused: there may be records that it cannot read
 //
 // Invariants: the format is never lowered. A node has read it before it reads a record, and is told of each change; one that came while
-// it was raised, and cannot read it, stops. If anything else is put in the place of the format, or of the cluster's identity, that
-// changes nothing: nodes that know what was there write it again.
+// it was raised, and cannot read it, stops. If anything else is put in the place of the format, or of the cluster's identity, or they are
+// lost, that changes nothing: nodes that know what was there write it again.
 
 import type { StoredMsg } from 'nats';
 import type { RecordFormats } from '../domain/record-format.ts';
@@ -27,7 +27,7 @@ import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
-import { hasStream } from './streams.ts';
+import { hasStream, storedMessage } from './streams.ts';
 import {
   CLUSTER_STREAM,
   CLUSTER_SUBJECT_PREFIX,
@@ -87,6 +87,21 @@ export class WriteFormat {
     return this.#identity.masterKey !== undefined;
   }
 
+  /** What stands there no more is written again: the stream was purged, or its servers' disks have forgotten it, of which no message
+   *  tells. A node that begins would say of the cluster what it says of itself. Rejects when nobody can say. */
+  async sayIfLost(): Promise<void> {
+    const { manager } = this.#options.link;
+    // Where all streams are lost, a person puts the logs back first.
+    if (!(await hasStream(manager, CLUSTER_STREAM))) return;
+    const isLost = async (subject: string): Promise<boolean> =>
+      (await storedMessage(manager, CLUSTER_STREAM, { last_by_subj: subject })) === null;
+    if (await isLost(IDENTITY_SUBJECT)) await this.#putBack(IDENTITY_SUBJECT, this.#identity, 0);
+    if (this.#current === firstFormatIn(this.#identity)) return;
+    if (await isLost(WRITE_FORMAT_SUBJECT)) {
+      await this.#putBack(WRITE_FORMAT_SUBJECT, { format: this.#current }, 0);
+    }
+  }
+
   async close(): Promise<void> {
     await this.#reader.close();
   }
@@ -111,7 +126,7 @@ export class WriteFormat {
     this.#identity = { ...this.#identity, masterKey };
   }
 
-  /** In the place of what stands at that sequence and is none. All nodes try; one is first. */
+  /** In the place of what stands at that sequence and is none; 0: nothing stands there. All nodes try; one is first. */
   async #putBack(
     subject: string,
     value: Identity | { readonly format: number },

@@ -316,8 +316,12 @@ function watchStreams(jobs: Jobs, nats: ClusterNats, logs: WrittenLogs | null): 
   });
 }
 
-async function lookAtStreams({ table, faults }: ClusterNats, logs: WrittenLogs | null): Promise<void> {
+async function lookAtStreams(
+  { table, faults, writeFormat }: ClusterNats,
+  logs: WrittenLogs | null,
+): Promise<void> {
   await table.noteDropped();
+  await writeFormat?.sayIfLost();
   await faults.lookAtLeases();
   await logs?.lookAtStreams();
 }

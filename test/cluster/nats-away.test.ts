@@ -6,7 +6,8 @@ import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
-import { LEASE_STREAM } from '../../src/nats/subjects.ts';
+import { storedMessage } from '../../src/nats/streams.ts';
+import { CLUSTER_STREAM, IDENTITY_SUBJECT, LEASE_STREAM } from '../../src/nats/subjects.ts';
 import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
 import { forgetLast, link, messagesOf } from './adapters.ts';
 import { needs } from '../needs.ts';
@@ -35,10 +36,21 @@ t.test('a front that hears of no owner says that it is not ready, until it does'
   const messages = await messagesOf(hand, partition);
   await forgetLast(hand, partition, 1);
   t.strictSame(await messagesOf(hand, partition), messages.slice(0, -1));
+  const identity = (): Promise<string | null> =>
+    storedMessage(hand.manager, CLUSTER_STREAM, { last_by_subj: IDENTITY_SUBJECT }).then(
+      (stored) => stored?.string() ?? null,
+      () => null,
+    );
+  const said = await identity();
+  await hand.manager.streams.purge(CLUSTER_STREAM);
+  t.equal(await identity(), null);
   await cluster.nats.kill(0, 'SIGKILL');
   await silent();
   await cluster.nats.restart(0);
   await untilReady(cluster.running);
+  await waitFor('what the cluster says of itself stands there again', 60_000, async () => {
+    return said !== null && isDeepStrictEqual(JSON.parse((await identity()) ?? '{}'), JSON.parse(said));
+  });
   await waitFor(
     'the owner gives back what NATS has forgotten, though it writes nothing',
     60_000,

@@ -14,7 +14,7 @@ import type { NatsLink } from '../../src/nats/connection.ts';
 import { LeaseTable } from '../../src/nats/leases/lease-table.ts';
 import type { NodeEntry } from '../../src/nats/leases/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { ensureLeaseBucket, storedMessage } from '../../src/nats/streams.ts';
 import { CLUSTER_STREAM, IDENTITY_SUBJECT, WRITE_FORMAT_SUBJECT } from '../../src/nats/subjects.ts';
 import { WriteFormatUnknown } from '../../src/nats/errors.ts';
 import { raiseWriteFormat, WriteFormat } from '../../src/nats/write-format.ts';
@@ -164,6 +164,19 @@ t.test(
       const stored = await nats.manager.streams.getMessage(CLUSTER_STREAM, query);
       return stored.seq >= lastSeq + 2 && stored.string() === '{"format":2}';
     });
+    // As by a purge, or where the disks of all servers have forgotten it: no message tells of that.
+    const identityBefore = await storedMessage(nats.manager, CLUSTER_STREAM, {
+      last_by_subj: IDENTITY_SUBJECT,
+    });
+    await nats.manager.streams.purge(CLUSTER_STREAM);
+    await Promise.all([followed.sayIfLost(), late.sayIfLost()]);
+    for (const [subject, value] of [
+      [IDENTITY_SUBJECT, identityBefore!.string()],
+      [WRITE_FORMAT_SUBJECT, '{"format":2}'],
+    ] as const) {
+      const stored = await storedMessage(nats.manager, CLUSTER_STREAM, { last_by_subj: subject });
+      t.strictSame(JSON.parse(stored!.string()), JSON.parse(value));
+    }
     await late.close();
     t.strictSame(raised, [2]);
     t.strictSame(errors, []);
