@@ -1,5 +1,7 @@
 // Snapshots of the partitions that a node serves, and what a machine makes of those it finds, against a real server.
 import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { accountsGroup } from '../../actors/accounts/group.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
@@ -228,6 +230,42 @@ t.test('but keeps one from which the stream has only lost its end', async (t) =>
     opening.hash,
     'where another has written since',
   );
+});
+
+t.test('who cannot begin, or make its views anew, leaves a partition to others that can', async (t) => {
+  const PLACE = { group: 'accounts', partition: 44 } as const;
+  const owner = startHost();
+  t.teardown(owner.stop);
+  await owner.host.acquire(PLACE.group, PLACE.partition, 1);
+  owner.host.serve(PLACE.group, PLACE.partition);
+  await writeAccounts(owner.storage, PLACE.partition, 3);
+  await owner.storage.catchUpViews(PLACE.group, PLACE.partition);
+  await owner.logs.snapshots.save();
+  const startEmpty = (): Hosting => {
+    const hosting = startHost({}, null, { directory: temporaryDirectory(t) });
+    t.teardown(hosting.stop);
+    return hosting;
+  };
+  const [begun, empty] = [startEmpty(), startEmpty()];
+  await begun.host.prepare(PLACE.group, PLACE.partition);
+  await begun.host.forget(PLACE.group, PLACE.partition);
+  t.equal(begun.storage.log.startOf(PLACE.group, PLACE.partition).batch, 4);
+
+  // A trim; and a version that has another form of views.
+  await nats.manager.streams.purge(logStream(PLACE.group, PLACE.partition), { seq: 3 });
+  await begun.storage.views.drop(PLACE.group, PLACE.partition);
+  const refused = { name: 'LogDiverged', message: /begins with batch 3: .* must be put back/ };
+  await t.rejects(begun.host.prepare(PLACE.group, PLACE.partition), refused);
+  t.ok(begun.host.isUnproven(PLACE.group, PLACE.partition));
+
+  // Of a later version.
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  const lines = gzipSync(`${JSON.stringify({ format: 99 })}\n`);
+  const meta = { name: `accounts.${PLACE.partition}`, metadata: { batch: '4', format: '99' } };
+  await store.put(meta, Readable.toWeb(Readable.from([lines])) as never);
+  const unknown = { name: 'LogDiverged', message: /format 99 is not known/ };
+  await t.rejects(empty.host.prepare(PLACE.group, PLACE.partition), unknown);
+  t.ok(empty.host.isUnproven(PLACE.group, PLACE.partition));
 });
 
 t.test(

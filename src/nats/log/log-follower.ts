@@ -23,8 +23,8 @@ import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf } from '../streams.ts';
 import { logStream } from '../subjects.ts';
 
-/** The local log and the stream do not belong together, or the stream no longer holds what is missing here. So nothing proves that all
- *  that was acknowledged is here, and a person has to see to it. */
+/** The local log and the stream do not belong together, or the stream no longer holds what is missing here, nor a snapshot that can be
+ *  read. So nothing proves that all that was acknowledged is here: others have the partition that can, or a person has to see to it. */
 export class LogDiverged extends NotSoon {
   constructor(what: string) {
     super(what);

@@ -6,10 +6,11 @@
 import { emptyTip } from '../../../wal/batch.ts';
 import type { WriteAheadLog } from '../../../wal/log.ts';
 import { LIMITS } from '../../limits.ts';
+import { LogDiverged } from './log-follower.ts';
 import { batchesAfter } from './stream-batches.ts';
 import type { StreamPartition } from './stream-places.ts';
 
-/** Resolves when the log begins with batch 1. Nobody else may write it meanwhile. */
+/** Resolves when the log begins with batch 1. Nobody else may write it meanwhile. Rejects with LogDiverged where the stream has it not. */
 export async function readHistory(place: StreamPartition, log: WriteAheadLog): Promise<void> {
   const { group, partition } = place;
   // The batch after which the local log begins: the last one wanted.
@@ -29,5 +30,5 @@ export async function readHistory(place: StreamPartition, log: WriteAheadLog): P
     buffer = [];
     bufferBytes = 0;
   }
-  throw new Error(`the stream of ${group}/${partition} has no batch ${reached + 1}`);
+  throw new LogDiverged(`the stream of ${group}/${partition} has no batch ${reached + 1}`);
 }

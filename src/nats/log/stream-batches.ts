@@ -4,6 +4,7 @@
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
+import { LogDiverged } from './log-follower.ts';
 import { firstBatchIn, standsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
@@ -23,7 +24,7 @@ export async function* batchesAfter(
   if (state.messages === 0) return;
   const first = await firstBatchIn(place, state);
   if (first > after.batch + 1) {
-    throw new Error(
+    throw new LogDiverged(
       `the stream of ${group}/${partition} begins with batch ${first}: what is before was trimmed, and must be put back ` +
         'from the archive (npm run wal -- import)',
     );
@@ -65,7 +66,9 @@ export async function* batchesAfter(
         endPlace = sequence;
         yield batch;
       } else if (chain.leftovers > LIMITS.streamWarmUpMessages) {
-        throw new Error(`the stream of ${group}/${partition} does not continue batch ${chain.tip.batch}`);
+        throw new LogDiverged(
+          `the stream of ${group}/${partition} does not continue batch ${chain.tip.batch}`,
+        );
       }
     }
     if (endPlace > 0 && !(await standsAt(place, endPlace, chain.tip))) throw readWrong(place, chain.tip);

@@ -7,6 +7,7 @@ import { Readable } from 'node:stream';
 import type { JetStreamClient, ObjectInfo } from 'nats';
 import { LIMITS } from '../../limits.ts';
 import type { NatsLink } from '../connection.ts';
+import { LogDiverged } from '../log/log-follower.ts';
 import { StreamReader } from '../stream-reader.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../subjects.ts';
 import { asError } from '../../../wal/thrown.ts';
@@ -93,7 +94,7 @@ export function storedChunks(link: NatsLink, { nuid, size, digest }: ObjectInfo)
     const stored = /^SHA-256=([\w-]+)=*$/.exec(digest)?.[1];
     const isWhole = stored === hash.digest('base64url');
     if (isWhole) chunks.push(null);
-    else chunks.destroy(new Error('a snapshot is corrupt: its digest is not the one stored with it'));
+    else chunks.destroy(new LogDiverged('a snapshot is corrupt: its digest is not the one stored with it'));
   };
   const chunks = new Readable({
     read: () => goOn(),

@@ -14,6 +14,7 @@ import {
   tipFrom,
 } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
+import { LogDiverged } from '../log/log-follower.ts';
 
 interface Header {
   readonly format: number;
@@ -123,7 +124,8 @@ export class SnapshotReader {
       : null;
   }
 
-  #damaged(problem: string): Error {
-    return new Error(`snapshot of ${this.#group}/${this.#partition}: ${problem}`);
+  /** Others may have the partition. */
+  #damaged(problem: string): LogDiverged {
+    return new LogDiverged(`snapshot of ${this.#group}/${this.#partition}: ${problem}`);
   }
 }
