@@ -288,6 +288,9 @@ export const LIMITS = {
   ownerSilentMs: 12_000,
   /** How often ownership is looked at even if nothing was heard. */
   leaseLookMs: 200,
+  /** A partition that is free for this long is taken by the node that is next in line, if it has a copy: the one that is to have it may have
+   *  far to go, as an empty machine. Longer than an election among nats-servers (4 to 9 s), and less than a caller waits. */
+  leaseLeftMs: 10_000,
   /** Partitions that one node takes over at once, so that one large log does not hold up the rest. */
   takeOversMax: 16,
   /** Between two looks at streams that are in use, while one is due. */

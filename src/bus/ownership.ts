@@ -56,6 +56,8 @@ export interface PartitionHost {
   isUnproven?(group: GroupName, partition: number): boolean;
   /** It is unproven only because another process says that it cannot prove its own. Absent: never. */
   isDoubtedElsewhere?(group: GroupName, partition: number): boolean;
+  /** This process has nothing of its log. Absent: it has. */
+  isEmpty?(group: GroupName, partition: number): boolean;
   /** What was prepared is not kept up any more, for what came failed: it has to be prepared again. Absent: never. */
   isLeftBehind?(group: GroupName, partition: number): boolean;
 }

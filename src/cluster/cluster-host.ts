@@ -60,6 +60,10 @@ export class ClusterHost implements PartitionHost {
     return this.#options.logs?.isDoubtedElsewhere(group, partition) ?? false;
   }
 
+  isEmpty(group: GroupName, partition: number): boolean {
+    return group !== 'pollers' && (this.#options.logs?.isEmpty(group, partition) ?? false);
+  }
+
   isLeftBehind(group: GroupName, partition: number): boolean {
     return this.#options.logs?.isLeftBehind(group, partition) ?? false;
   }

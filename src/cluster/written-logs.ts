@@ -9,6 +9,7 @@
 // that this process has not read.
 
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { EpochPassed } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
@@ -111,6 +112,20 @@ export class WrittenLogs implements PartitionRunner {
   /** Only because another node says that it cannot prove its own. */
   isDoubtedElsewhere(group: GroupName, partition: number): boolean {
     return this.#unproven.isDoubtedElsewhere(group, partition);
+  }
+
+  /** This machine has nothing of it. */
+  isEmpty(group: GroupName, partition: number): boolean {
+    const { log } = this.#options.storage;
+    log.refresh();
+    try {
+      // Where it begins with a snapshot, or after a trim, it says so under batch 0.
+      return log.lastBatchNumber(group, partition) === 0 && log.bytesOf(group, partition, 0) === undefined;
+    } catch (error) {
+      // What is damaged is there: the take-over says what is the matter.
+      if (error instanceof LogCorruption) return false;
+      throw error;
+    }
   }
 
   /** A copy that was kept up for a take-over is not any more. */

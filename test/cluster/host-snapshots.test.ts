@@ -247,7 +247,9 @@ t.test('who cannot begin, or make its views anew, leaves a partition to others t
     return hosting;
   };
   const [begun, empty] = [startEmpty(), startEmpty()];
+  t.equal(begun.host.isEmpty(PLACE.group, PLACE.partition), true, 'it has all of the log to read');
   await begun.host.prepare(PLACE.group, PLACE.partition);
+  t.equal(begun.host.isEmpty(PLACE.group, PLACE.partition), false);
   await begun.host.forget(PLACE.group, PLACE.partition);
   t.equal(begun.storage.log.startOf(PLACE.group, PLACE.partition).batch, 4);
 

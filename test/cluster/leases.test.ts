@@ -35,12 +35,16 @@ class Node implements PartitionHost {
   /** Why nothing can be taken over; null: it can. */
   broken: string | null = null;
   attempts = 0;
+  /** Begun, of copies. */
+  preparations = 0;
+  readonly #mayPrepare: Promise<void>;
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
   #stopped = false;
 
-  private constructor(name: string, nats: NatsLink) {
+  private constructor(name: string, nats: NatsLink, mayPrepare: Promise<void>) {
     this.name = name;
+    this.#mayPrepare = mayPrepare;
     this.#link = nats;
     this.#publisher = new StreamPublisher(nats);
     this.table = new LeaseTable(
@@ -62,10 +66,11 @@ class Node implements PartitionHost {
     });
   }
 
-  static async start(servers: NatsServers, name: string): Promise<Node> {
+  /** `mayPrepare`: nothing is ready before. */
+  static async start(servers: NatsServers, name: string, mayPrepare = Promise.resolve()): Promise<Node> {
     const nats = await link(servers.url, name);
     await ensureLeaseBucket(nats.manager, 1);
-    const node = new Node(name, nats);
+    const node = new Node(name, nats, mayPrepare);
     await node.table.ready();
     await node.ownership.start();
     return node;
@@ -74,7 +79,14 @@ class Node implements PartitionHost {
   /** Partitions whose copies are not kept up any more. */
   readonly leftBehind = new Set<number>();
   async prepare(_: GroupName, partition: number): Promise<void> {
+    this.preparations++;
+    await this.#mayPrepare;
     this.leftBehind.delete(partition);
+  }
+  /** It has nothing of any log. */
+  isNew = false;
+  isEmpty(): boolean {
+    return this.isNew;
   }
   isLeftBehind(_: GroupName, partition: number): boolean {
     return this.leftBehind.has(partition);
@@ -232,6 +244,37 @@ t.test(
     await waitFor('the other has everything', 20_000, () => b.held.length === partitionCount);
   },
 );
+
+for (const isPreparing of [false, true]) {
+  t.test(
+    `nobody waits for a node that is far from ready where another is${isPreparing ? ', and prepares' : ''}`,
+    async (t) => {
+      const { servers, nodes } = await cluster(t, ['b', 'c']);
+      const [b, c] = nodes as [Node, Node];
+      await waitFor('all are held', 20_000, () => b.held.length + c.held.length === partitionCount);
+      // As an empty machine that has large logs to read.
+      const { promise: mayPrepare, resolve: isReady } = Promise.withResolvers<void>();
+      const a = await Node.start(servers, 'a', mayPrepare);
+      t.teardown(() => a.crash());
+      const all = Array.from({ length: partitionCount }, (_, partition) => partition);
+      const ranked = (names: readonly string[], places: number): number[] =>
+        all.filter((partition) => rankNodes(names, 'accounts', partition).slice(0, places).includes('a'));
+      a.isNew = true;
+      if (isPreparing) {
+        const wanted = ranked(['a', 'b', 'c'], 2).length;
+        await waitFor('it prepares what it may have', 20_000, () => a.preparations === wanted);
+      }
+      await b.crash();
+      await waitFor('all are served', 30_000, () => c.held.length === partitionCount);
+      t.strictSame(a.held, []);
+      isReady();
+      const due = ranked(['a', 'c'], 1);
+      await waitFor('it has them in the end', 20_000, () => a.held.length === due.length);
+      t.strictSame(a.held, due);
+      t.equal(c.held.length, partitionCount - due.length);
+    },
+  );
+}
 
 t.test('a node that leaves hands everything over first', async (t) => {
   const { nodes } = await cluster(t, ['a', 'b']);

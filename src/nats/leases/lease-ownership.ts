@@ -295,7 +295,8 @@ export class LeaseOwnership implements Ownership {
     else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
     else {
       const isNext = second === node || this.#candidates.isToProve(place);
-      this.#lookAtOthers(place, lease, isNext && this.#state === 'live');
+      const isLeft = second === node && this.#isLeft(lease);
+      this.#lookAtOthers(place, lease, isNext && this.#state === 'live', isLeft);
     }
   }
 
@@ -328,10 +329,21 @@ export class LeaseOwnership implements Ownership {
     // Whoever holds it may never have heard of a want that was dropped from the bucket.
     if (place.stage === 'wanted' && this.#want(place)?.isSpoilt === true) place.stage = 'free';
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
-      if (this.#claimsLeft-- > 0) void this.#moves.claim(place, lease);
+      if (this.#isToPrepare(place, lease)) {
+        if (this.#preparationsLeft-- > 0) void this.#moves.follow(place);
+      } else if (this.#claimsLeft-- > 0) void this.#moves.claim(place, lease);
     } else if (!isFree && place.stage === 'free' && this.#membersSettled()) {
       if (this.#preparationsLeft-- > 0) void this.#moves.askFor(place);
     }
+  }
+
+  /** It has all of the log to read: another that has a copy may have it meanwhile. What could not be prepared is claimed: then it is given
+   *  what it lacks, and the reason is told. */
+  #isToPrepare(place: Place, lease: Seen<LeaseEntry> | undefined): boolean {
+    const { group, partition, warm, told } = place;
+    if (warm || told !== null || lease?.value.hasBegun !== true) return false;
+    const isEmpty = this.#options.host.isEmpty?.(group, partition) ?? false;
+    return isEmpty && this.#candidates.of(place).length > 1;
   }
 
   /** A holder says a lease that was dropped from the bucket again within its session: one that nobody says was released. Of what was
@@ -347,11 +359,22 @@ export class LeaseOwnership implements Ownership {
     return isUnheard && isRecent;
   }
 
-  /** Another node should have it. */
-  #lookAtOthers(place: Place, lease: Seen<LeaseEntry> | undefined, isNext: boolean): void {
+  /** Whoever should have it has not come for so long that it may have far to go. */
+  #isLeft(lease: Seen<LeaseEntry> | undefined): boolean {
+    if (lease === undefined || this.#mayBeHeld(lease)) return false;
+    const { seenAt, value } = lease;
+    const endedAt = value.node === null ? 0 : (this.#table.nodes.get(value.node)?.seenAt ?? 0);
+    const freeSince = Math.max(seenAt, endedAt, this.#session.healthySince);
+    return performance.now() - freeSince > LIMITS.leaseLeftMs;
+  }
+
+  /** Another node should have it. `isLeft`: and this one may have it meanwhile. */
+  #lookAtOthers(place: Place, lease: Seen<LeaseEntry> | undefined, isNext: boolean, isLeft: boolean): void {
     if (place.stage === 'wanted') place.stage = 'free';
     if (place.stage === 'free' && lease !== undefined && this.#isOurs(lease) && !hasLapsed(place)) {
       void this.#moves.returnLease(place);
+    } else if (isNext && isLeft && place.stage === 'free' && place.warm) {
+      if (this.#claimsLeft-- > 0) void this.#moves.claim(place, lease);
     } else {
       this.#keepWarm(place, isNext);
     }
