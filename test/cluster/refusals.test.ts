@@ -142,6 +142,28 @@ t.test('and goes on where it is given back', async (t) => {
   t.strictSame([read.slice(6), errors], [[6, 6], []]);
 });
 
+t.test('nor is read again what came while it was asked how far the stream goes', async (t) => {
+  const { nats, write, end, errors, read } = await startFeeds(t);
+  const { streams, consumers } = nats.manager;
+  const info = streams.info.bind(streams);
+  let tip = end;
+  let asked = 0;
+  streams.info = async (...what) => {
+    const told = await info(...what);
+    const heard = read.length;
+    tip = await write(tip, 1, 1);
+    await waitFor('both hear of it', 20_000, () => read.length >= heard + 2);
+    asked++;
+    return told;
+  };
+  const begun = t.capture(consumers, 'add', consumers.add.bind(consumers));
+  const [one] = await consumers.list(logStream('accounts', 0)).next();
+  await consumers.delete(logStream('accounts', 0), one!.name);
+  await waitFor('the stream has what was read last', 20_000, () => asked === 3);
+  t.equal(begun().length, 1, 'it was begun anew once');
+  t.strictSame(errors, []);
+});
+
 t.test('a feed of which nobody can say whether its stream goes on waits for few', async (t) => {
   const { nats, write, end, errors } = await startFeeds(t);
   let asked = 0;

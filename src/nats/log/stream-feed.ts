@@ -263,17 +263,22 @@ class StreamSubscription implements Subscription {
 
   /** Rejects when nobody can say. */
   async #readOnAtEnd(): Promise<void> {
-    const before = await this.#state();
     // A leader that was just elected may not have read its own journal yet.
-    if (before.last_seq < this.#reached) await pause(LIMITS.takeOverRetryMs);
-    const { first_seq: first, last_seq: last } = await this.#state();
+    if ((await this.#seen()).isShort) await pause(LIMITS.takeOverRetryMs);
+    const { isShort, state, tip, place } = await this.#seen();
     // What is unsure is asked for by itself.
-    if (this.#closed || this.#chain === null || this.#unsure.isAny) return;
-    if (last < this.#reached) return this.#readFrom(Math.max(1, last));
-    const { tip } = this.#chain;
-    const place = this.#endPlace;
-    if (tip.batch === 0 || place < first || place > last) return;
+    if (this.#closed || this.#unsure.isAny) return;
+    if (isShort) return this.#readFrom(Math.max(1, state.last_seq));
+    if (tip.batch === 0 || place < state.first_seq || place > state.last_seq) return;
     if (!(await standsAt(this.#place, place, tip))) this.#fail(this.#goesOnElsewhere());
+  }
+
+  /** What was read before it was asked how far the stream goes: more may come meanwhile. */
+  async #seen(): Promise<{ isShort: boolean; state: StreamState; tip: Tip; place: number }> {
+    const [reached, place] = [this.#reached, this.#endPlace];
+    const { tip } = this.#chain ?? { tip: emptyTip };
+    const state = await this.#state();
+    return { isShort: state.last_seq < reached, state, tip, place };
   }
 
   /** What of it was read is passed over. */
