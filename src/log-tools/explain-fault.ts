@@ -32,13 +32,18 @@ interface Lost extends PartitionName {
   readonly lastSequence: number | null;
 }
 
-/** Of each fault, in their order. */
+/** Of each fault, in their order. Of batches that are lost with those before them it is said once what all of these had. */
 export function explainFaults(data: Data, faults: readonly Fault[]): Explanation[] {
   const looked: Looked = new Map();
   const found = faults.map((fault) => explain(data, fault, looked));
-  const lost = found.flatMap((each) => ('explanation' in each ? [] : [each]));
-  const changed = lastChangedIn(data, lost);
-  return found.map((each) => ('explanation' in each ? each : explanationOf(each, changed.get(each) ?? [])));
+  const lost = new Set(found.flatMap((each) => ('explanation' in each ? [] : [each])));
+  const changed = lastChangedIn(data, [...lost]);
+  return found.map((each) => {
+    if ('explanation' in each) return each;
+    return lost.delete(each)
+      ? explanationOf(each, changed.get(each) ?? [])
+      : { ...nothingKnown, ...rangeOf(each) };
+  });
 }
 
 function explain(data: Data, fault: Fault, looked: Looked): Explanation | Lost {
@@ -126,12 +131,21 @@ function outOfPlace(group: string, { batch, firstSequence, records }: UnprovenBa
   };
 }
 
+/** The same where it is lost with one before it. */
 function missing(data: Data, fault: Fault, looked: Looked): Explanation | Lost {
+  const before = looked.get(nameOf(fault));
+  if (before !== undefined && fault.batch >= before.from && fault.batch < before.upTo) return before.lost;
+  const next = firstWhole(data, fault);
+  const lost = lostBefore(data, fault, next);
+  looked.set(nameOf(fault), { from: fault.batch, upTo: next?.batch ?? Infinity, lost });
+  return lost;
+}
+
+function lostBefore(data: Data, fault: Fault, next: Batch | null): Explanation | Lost {
   const { group, partition, batch } = fault;
   const before = wholeAt(data, fault, batch - 1);
   // Behind one that is damaged, the fault has the earliest that it may be.
   const firstSequence = before === null ? fault.sequence : before.firstSequence + before.records.length;
-  const next = nextWhole(data, fault, looked);
   const lastSequence = next === null ? null : next.firstSequence - 1;
   if (lastSequence !== null && lastSequence < firstSequence) {
     return { ...nothingKnown, explanation: 'lost: no record, it had opened an epoch' };
@@ -159,32 +173,29 @@ function lastChangedIn({ views }: Data, lost: readonly Lost[]): ReadonlyMap<Lost
   return changed;
 }
 
-function explanationOf({ firstSequence, lastSequence }: Lost, transactions: readonly string[]): Explanation {
+function explanationOf(lost: Lost, transactions: readonly string[]): Explanation {
+  const { firstSequence, lastSequence } = lost;
   const known = transactions.length === 0 ? '' : '; by the checkpoint, these were last changed in it';
   const upTo = lastSequence === null ? ' on' : ` to ${lastSequence}`;
   const explanation = `lost: sequences ${firstSequence}${upTo}${known}`;
-  return { explanation, firstSequence, lastSequence, transactions };
+  return { explanation, ...rangeOf(lost), transactions };
 }
 
-/** Of each partition, the batch behind which the first whole one was looked for, and that; null: there is none. */
-type Looked = Map<string, { readonly behind: number; readonly next: Batch | null }>;
-
-/** The first behind it that is whole; null: none is, or where the log ends cannot be read. Where all behind is damaged, that is read once
- *  for all faults of the partition. */
-function nextWhole(data: Data, fault: Fault, looked: Looked): Batch | null {
-  const { batch } = fault;
-  const before = looked.get(nameOf(fault));
-  if (before !== undefined && batch >= before.behind && batch < (before.next?.batch ?? Infinity)) {
-    return before.next;
-  }
-  const next = firstWhole(data, fault, batch + 1);
-  looked.set(nameOf(fault), { behind: batch, next });
-  return next;
+function rangeOf({ firstSequence, lastSequence }: Lost): Pick<Explanation, 'firstSequence' | 'lastSequence'> {
+  return { firstSequence, lastSequence };
 }
 
-function firstWhole(data: Data, fault: Fault, from: number): Batch | null {
+/** Of each partition, the batches that were looked at last, none of which is whole, and what is lost with them. Where all behind is
+ *  damaged, that is read once for all faults of the partition. */
+type Looked = Map<
+  string,
+  { readonly from: number; readonly upTo: number; readonly lost: Explanation | Lost }
+>;
+
+/** The first behind it that is whole; null: none is, or where the log ends cannot be read. */
+function firstWhole(data: Data, fault: Fault): Batch | null {
   const last = lastBatchOf(data, fault);
-  for (let number = from; number <= last; number += 1) {
+  for (let number = fault.batch + 1; number <= last; number += 1) {
     const said = wholeAt(data, fault, number);
     if (said !== null) return said;
   }

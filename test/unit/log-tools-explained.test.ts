@@ -266,6 +266,34 @@ t.test('the rows of the checkpoint are read once, however many batches are lost'
   t.equal(await timesOf(OF_THREE, OF_TWO, OF_ONE), await timesOf(OF_THREE));
 });
 
+t.test('of batches that are lost one after the other it says once what they had', async (t) => {
+  const lost: Change = () => Buffer.alloc(3);
+  const told = await explained({ [OF_ACCOUNT]: lost, [OF_TWO]: lost, [OF_ONE]: lost, [LAST]: gone });
+  const again = { explanation: '', transactions: [] };
+  const [ofAccount, ofBoth, ofEnd] = [
+    { firstSequence: 1, lastSequence: before },
+    { firstSequence: sequenceOf(3), lastSequence: sequenceOf(5) },
+    { firstSequence: sequenceOf(6), lastSequence: null },
+  ];
+  const said = '; by the checkpoint, these were last changed in it';
+  t.strictSame(told, [
+    { batch: OF_ACCOUNT, explanation: `lost: sequences 1 to ${before}`, ...ofAccount, transactions: [] },
+    {
+      batch: OF_TWO,
+      explanation: `lost: sequences ${sequenceOf(3)} to ${sequenceOf(5)}${said}`,
+      ...ofBoth,
+      transactions: ids.slice(3, 6),
+    },
+    { batch: OF_ONE, ...again, ...ofBoth },
+    {
+      batch: LAST,
+      explanation: `lost: sequences ${sequenceOf(6)} on${said}`,
+      ...ofEnd,
+      transactions: [ids[6]],
+    },
+  ]);
+});
+
 t.test('nor is what is damaged behind them read again for each', async (t) => {
   const bytesOf = Reflect.get(LogReader.prototype, 'bytesOf') as LogReader['bytesOf'];
   const reads = t.capture(
