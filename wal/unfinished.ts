@@ -28,15 +28,23 @@ export async function markFinished(directory: string): Promise<void> {
   await syncNames(directory);
 }
 
-/** `ends`: of each partition, the last batch that is to come. What an import before was to bring stays said. */
+/** `ends`: of each partition, the last batch that is to come. What an import before was to bring stays said. Where it rejects it has left
+ *  no mark of its own: nothing has been appended. */
 export async function markImport(directory: string, ends: ReadonlyMap<string, number>): Promise<void> {
   const log = join(directory, 'log');
   makeWithParents(log);
-  for (const [name, batch] of ends) {
-    const mark = join(log, ofImport + name);
-    namingNow(mark, () => appendFileSync(mark, `${batch}\n`, { mode: 0o600, flush: true }));
+  const made: string[] = [];
+  try {
+    for (const [name, batch] of ends) {
+      const mark = join(log, ofImport + name);
+      if (!existsSync(mark)) made.push(mark);
+      namingNow(mark, () => appendFileSync(mark, `${batch}\n`, { mode: 0o600, flush: true }));
+    }
+    await syncNames(directory);
+  } catch (error) {
+    for (const mark of made) rmSync(mark, { force: true });
+    throw error;
   }
-  await syncNames(directory);
 }
 
 /** `ends`: the last batch that is there. Resolves with those of which an import that was killed was to bring more: their marks stay. */

@@ -1,5 +1,5 @@
 // An import that has not come to its end: nobody takes what it has appended by then for the log, and running it again ends it.
-import { cpSync, existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -94,6 +94,24 @@ t.test('a mark of a version that did not say what is to come goes with the next 
   await isNobodys(t, to, copy, /the import of accounts-0 into/);
   t.match(await tool('import', '--data', to, '--from', copy), { status: 0, out: /^sound/ });
   t.match(await tool('verify', '--data', to), { status: 0 });
+});
+
+t.test('one that could not be marked has appended nothing, and the log is served as it was', async (t) => {
+  const [data, copy, to] = [next(), next(), next()];
+  await write(data, 2);
+  cpSync(data, to, { recursive: true });
+  await write(data, 1, { epoch: 2 });
+  await tool('export', '--data', data, '--to', copy);
+  const mark = join(to, 'log', 'unfinished-import-accounts-1');
+  mkdirSync(mark);
+  const before = await tips(data);
+  const failed = await tool('import', '--data', to, '--from', copy);
+  t.match(failed, { status: 1, err: /^import: EISDIR\S*: .*unfinished-import-accounts-1/ });
+  rmdirSync(mark);
+  t.strictSame(readdirSync(join(to, 'log')), ['data.mdb', 'lock.mdb']);
+  t.match(await tool('verify', '--data', to), { status: 0 });
+  t.match(await tool('import', '--data', to, '--from', copy), { status: 0 });
+  t.strictSame(await tips(to), before);
 });
 
 t.test('of nothing yet, into nothing: an empty log is not served as the whole one', async (t) => {
