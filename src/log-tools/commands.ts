@@ -1,7 +1,8 @@
 // The log tools that know the domain. wal/cli.ts puts them after its own: one of the same name takes the other's place.
 
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
-import { groupOf, withData } from './data.ts';
+import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
+import { groupOf, groups, withData } from './data.ts';
 import { recordsNoted } from '../data-directory/identity.ts';
 import { AssertionFailure } from '../domain/assert.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
@@ -14,6 +15,8 @@ import { backupTool } from '../../wal/tools/backup.ts';
 import { exportTool, importTool } from '../../wal/tools/export.ts';
 import { type Reading, restoreTool } from '../../wal/tools/restore.ts';
 import type { Tool } from '../../wal/tools/tool.ts';
+import type { PartitionName } from '../../wal/types.ts';
+import type { ViewStore } from '../../wal/views.ts';
 
 /** Webhooks read the accounts' log by a cursor, which they keep in their own: what is behind it may go. Pollers keep
  *  none: they start from the accounts in flight. On a node of a cluster that has no webhooks, those elsewhere read the
@@ -21,11 +24,13 @@ import type { Tool } from '../../wal/tools/tool.ts';
 function neededByWebhooks(directory: string): Promise<NeededFrom> {
   return withData(directory, async ({ log, views, partitionCount }) => {
     const cursorOf = (partition: number): number | null => {
+      const name = { group: 'webhooks', partition };
       const position = views?.position('webhooks', partition) ?? null;
       if (position === null && log.lastBatchNumber('webhooks', partition) === 0) return null;
-      // Views of another log are made again from this one's beginning, and what they say was read may not have been.
-      const isOfThis = position !== null && log.holds('webhooks', partition, position);
-      return isOfThis ? Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0) : 0;
+      // Views of another log, or of another version, are made again from this log's beginning, and what they say was read may not have been.
+      if (views === null || position === null || !goesOnFrom(views, name)) return 0;
+      if (!log.holds('webhooks', partition, position)) return 0;
+      return Number(views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
     };
     // Of a log that is damaged it cannot be told: all is kept for it.
     const cursors = Array.from({ length: partitionCount() }, (_, partition) =>
@@ -34,6 +39,12 @@ function neededByWebhooks(directory: string): Promise<NeededFrom> {
     const needed = cursors.map((cursor) => (cursor === null ? null : cursor + 1));
     return ({ group, partition }) => (group === 'accounts' ? (needed[partition] ?? null) : null);
   });
+}
+
+/** Views of another version's form are made again; of a group that is not known here nobody makes any. */
+function goesOnFrom(views: ViewStore, { group: name, partition }: PartitionName): boolean {
+  const group = groups.find((each) => each.name === name);
+  return group === undefined || isOfFormat(views.reader(name, partition), group);
 }
 
 function unlessDamaged<T>(tell: () => T, otherwise: T): T {
@@ -72,7 +83,7 @@ export const logTools: readonly Tool[] = [
   exportTool(recordsNoted),
   importTool(RECORD_FORMATS.newest),
   archiveTool(recordsNoted),
-  trimTool(neededByWebhooks),
+  trimTool(neededByWebhooks, goesOnFrom),
   backupTool(recordsNoted),
   restoreTool(webhooksReading, RECORD_FORMATS.newest),
 ];

@@ -20,6 +20,7 @@ import { whileStopped } from './stopped.ts';
 import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { nameOf, type PartitionName, type Tip, tipFrom } from '../types.ts';
+import type { ViewStore } from '../views.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 const daysKept = 30;
@@ -225,9 +226,15 @@ function lastBefore(reader: LogReader, { group, partition }: PartitionName, time
 /** The lowest sequence of a partition that something still needs; null: nothing that is known. */
 export type NeededFrom = (name: PartitionName) => number | null;
 
+/** Whether a start goes on from the views of a partition; false: it makes them again. */
+export type GoesOnFrom = (views: ViewStore, name: PartitionName) => boolean;
+
 /** `neededFrom` says what cursors of other parts still need; null: they are not known here, and the result says so. The
  *  checkpoint is looked at in any case. */
-export function trimTool(neededFrom: ((directory: string) => Promise<NeededFrom>) | null): Tool {
+export function trimTool(
+  neededFrom: ((directory: string) => Promise<NeededFrom>) | null,
+  goesOnFrom: GoesOnFrom = () => true,
+): Tool {
   return {
     name: 'trim',
     summary: 'Remove from a stopped log what is archived and needed by nobody.',
@@ -250,7 +257,7 @@ writes the directory must be stopped.
       },
       yes: { type: 'boolean', help: 'remove it' },
     },
-    run: (input) => runTrim(input, neededFrom),
+    run: (input) => runTrim(input, neededFrom, goesOnFrom),
   };
 }
 
@@ -269,12 +276,13 @@ interface Trim extends PartitionName {
 async function runTrim(
   input: ToolInput,
   neededFrom: ((directory: string) => Promise<NeededFrom>) | null,
+  goesOnFrom: GoesOnFrom,
 ): Promise<ToolResult> {
   const { directory } = input;
   const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
   const look = async (): Promise<Trims> => {
     const needed = (await neededFrom?.(directory)) ?? (() => null);
-    return withReader(directory, (reader) => plan(reader, source, input, needed));
+    return withReader(directory, (reader) => plan(reader, source, input, needed, goesOnFrom));
   };
   const yes = input.values['yes'] === true;
   // Otherwise it would be made, to be held.
@@ -333,6 +341,7 @@ async function plan(
   source: SegmentDirectory,
   input: ToolInput,
   neededFrom: NeededFrom,
+  goesOnFrom: GoesOnFrom,
 ): Promise<Trims> {
   const names = chosen(reader.partitionNames(), input.values);
   const keepSequence = numberOf(input.values, 'keep-sequence') ?? Infinity;
@@ -341,9 +350,10 @@ async function plan(
     const faults: ArchiveFault[] = [];
     for (const name of names) {
       const needed = Math.min(keepSequence, neededFrom(name) ?? Infinity);
-      const position = views?.position(name.group, name.partition) ?? null;
+      const position =
+        views !== null && goesOnFrom(views, name) ? views.position(name.group, name.partition) : null;
       try {
-        // From views of another log nothing starts: they are made again, from this log's first batch.
+        // From views of another log, or of another version, nothing starts: they are made again, from this log's first batch.
         const isOfThis = position !== null && reader.holds(name.group, name.partition, position);
         const checkpoint = isOfThis ? position.batch : 0;
         trims.push(await planPartition(reader, source, name, { needed, checkpoint }));

@@ -2,6 +2,7 @@
 import { appendFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { groupOf } from '../../../src/log-tools/data.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
@@ -76,10 +77,14 @@ export const key = (batch: number): [string, number, number] => ['accounts', 1, 
 export const bytesAt = (database: LogDatabase, batch: number): Buffer =>
   Buffer.from(database.getBinary(key(batch)) ?? []);
 
+/** As this version makes them, but for the rows. */
 export async function checkpointAll(directory: string): Promise<void> {
   const reader = LogReader.openReader({ directory });
   const views = ViewStore.open({ directory });
-  for (const { group, partition, tip } of reader.partitions()) await views.commit(group, partition, tip, []);
+  for (const { group, partition, tip } of reader.partitions()) {
+    const value = String(groupOf(group).viewsFormat);
+    await views.commit(group, partition, tip, [{ table: 'format', key: '', value }]);
+  }
   await views.close();
   await reader.close();
 }

@@ -1,9 +1,13 @@
 // What trim keeps of a log whose end has no records: batches that only open an epoch, or nothing but where it begins. And which
-// segments of its archive it proves.
+// segments of its archive it proves; and of which views it takes no word.
 import { appendFileSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { logTools } from '../../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
+import { walTools } from '../../../wal/tools/all.ts';
+import { ViewStore } from '../../../wal/views.ts';
+import { runTool } from './run-tool.ts';
 import { checkpointAll, next, tips, toolJson, tool, write } from './tool-logs.ts';
 
 t.test('the last record stays when it is needed, though the batches behind it have none', async (t) => {
@@ -38,6 +42,28 @@ t.test('the last record stays when it is needed, though the batches behind it ha
     },
     'nor does what is gone already keep it from being asked',
   );
+});
+
+t.test('all stays of which the next start makes the views again: they are of another version', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  const trim = async (...args: string[]) => {
+    const asked = ['trim', '--data', data, '--archive', archive, '--json', ...args];
+    const { status, out } = await runTool([...walTools, ...logTools], ...asked);
+    return { status, ...JSON.parse(out) };
+  };
+  // Of webhooks that have read nothing, the first batch of their accounts has no record that they need.
+  t.match(await trim(), { status: 0, partitions: [{ last: 1 }, { last: 3 }, { last: 3 }] });
+  const views = ViewStore.open({ directory: data });
+  const format = { table: 'format', key: '', value: 'of another version' };
+  for (const { group, partition } of views.partitionNames()) {
+    await views.commit(group, partition, views.position(group, partition)!, [format]);
+  }
+  await views.close();
+  const kept = { last: 0, why: /checkpoint/ };
+  t.match(await trim('--yes'), { status: 0, partitions: [kept, kept, kept] });
 });
 
 t.test('of a log that only says where it begins there is nothing to remove', async (t) => {
