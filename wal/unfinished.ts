@@ -24,8 +24,15 @@ export async function markUnfinished(directory: string): Promise<void> {
 }
 
 export async function markFinished(directory: string): Promise<void> {
-  rmSync(markOf(directory));
-  await syncNames(directory);
+  const mark = markOf(directory);
+  rmSync(mark);
+  try {
+    await syncNames(directory);
+  } catch (error) {
+    // It failed, and begins anew there as after any other failure.
+    namingNow(mark, () => writeFileSync(mark, '', { mode: 0o600 }));
+    throw error;
+  }
 }
 
 /** `ends`: of each partition, the last batch that is to come. What an import before was to bring stays said. Where it rejects it has left

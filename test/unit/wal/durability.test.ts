@@ -303,26 +303,27 @@ t.test(
 );
 
 t.test(
-  'what the disk does not take is told with its file, and nothing half made is left',
+  'what the disk does not take is told with its file, and nothing half made is left that keeps the next run from its end',
   traced,
   async (t) => {
     const { directory } = await run([], [2, 1, 8, 40]);
     const backed = next();
     t.equal(backup(directory, backed), 0);
     const log = ['--data', directory];
-    const fails: [file: string, call: string, args: string[], left: string[], when?: string][] = [
-      ['writer.lock', 'write', ['backup', ...log], []],
-      ['accounts-0-000000000001.part', 'write', ['backup', ...log], []],
-      ['accounts-0-000000000001.part', 'fsync', ['archive', ...log, '--before', '2999-01-01'], []],
-      ['manifest.json.part', 'write', ['export', ...log], []],
-      ['accounts-0.jsonl.part', 'write', ['export', ...log, '--format', 'jsonl'], []],
-      ['accounts-1.jsonl.part', 'fsync', ['export', ...log, '--format', 'jsonl'], []],
-      ['log/unfinished', 'fsync', ['restore', '--from', backed], ['log']],
-      ['log', 'fsync', ['restore', '--from', backed], ['log']],
-      // The mark is gone by then: a power cut would bring it back to a log that is served.
-      ['log', 'fsync', ['restore', '--from', backed], ['log'], ':when=2'],
-      ['log/data.mdb', 'fdatasync', ['restore', '--from', backed], ['log']],
-    ];
+    const fails: [file: string, call: string, args: [string, ...string[]], left: string[], when?: string][] =
+      [
+        ['writer.lock', 'write', ['backup', ...log], []],
+        ['accounts-0-000000000001.part', 'write', ['backup', ...log], []],
+        ['accounts-0-000000000001.part', 'fsync', ['archive', ...log, '--before', '2999-01-01'], []],
+        ['manifest.json.part', 'write', ['export', ...log], []],
+        ['accounts-0.jsonl.part', 'write', ['export', ...log, '--format', 'jsonl'], []],
+        ['accounts-1.jsonl.part', 'fsync', ['export', ...log, '--format', 'jsonl'], []],
+        ['log/unfinished', 'fsync', ['restore', '--from', backed], ['log']],
+        ['log', 'fsync', ['restore', '--from', backed], ['log']],
+        // The mark is gone by then: a power cut would bring it back to a log that is served.
+        ['log', 'fsync', ['restore', '--from', backed], ['log'], ':when=2'],
+        ['log/data.mdb', 'fdatasync', ['restore', '--from', backed], ['log']],
+      ];
     for (const [file, call, args, left, when = ''] of fails) {
       const to = next();
       const path = join(to, file);
@@ -346,6 +347,7 @@ t.test(
       t.match(said, /no space left on device/i);
       t.ok(said.includes(path), said);
       t.strictSame(readdirSync(to), left);
+      t.match(await tool(...args, '--to', to), { status: 0, err: '' }, `${args[0]} after ${call} of ${file}`);
     }
   },
 );
