@@ -93,26 +93,30 @@ t.test('what is asked for while a partition is applied is applied once, and all 
   await kept.close();
 });
 
-t.test('views that lack the end of their log are continued', async (t) => {
-  const directory = copy('behind');
-  const ahead = openStorage(directory);
-  await serve(ahead, 1);
-  t.equal((await send(ahead, 1, OPEN_ACCOUNT)).type, 'done');
-  t.equal((await send(ahead, 1, { type: 'AddUser', email: 'u@shop.test', role: 'MEMBER' })).type, 'done');
-  await ahead.close();
-  const kept = openStorage(directory);
-  const views = viewsIn(kept);
-  await kept.close();
-  rmSync(join(directory, 'views'), { recursive: true });
-  cpSync(join(written, 'views'), join(directory, 'views'), { recursive: true });
+for (const where of ['whole', 'trimmed up to where they end'] as const) {
+  t.test(`views that lack the end of their log are continued, of one that is ${where}`, async (t) => {
+    const directory = copy(`behind one that is ${where}`);
+    const ahead = openStorage(directory);
+    await serve(ahead, 1);
+    t.equal((await send(ahead, 1, OPEN_ACCOUNT)).type, 'done');
+    t.equal((await send(ahead, 1, { type: 'AddUser', email: 'u@shop.test', role: 'MEMBER' })).type, 'done');
+    await ahead.close();
+    const kept = openStorage(directory);
+    const views = viewsIn(kept);
+    await kept.close();
+    rmSync(join(directory, 'views'), { recursive: true });
+    cpSync(join(written, 'views'), join(directory, 'views'), { recursive: true });
 
-  const storage = openStorage(directory);
-  const lags = storage.lags('accounts', PARTITIONS);
-  t.same(lags, [{ group: 'accounts', partition: 1, upTo: COMMIT + 2, records: 2 }]);
-  t.same(await catchUpAll(directory, lags), [2]);
-  t.strictSame(viewsIn(storage), views);
-  await storage.close();
-});
+    const storage = openStorage(directory);
+    const { batch } = storage.views.position('accounts', 1)!;
+    if (where !== 'whole') await storage.log.trimBefore('accounts', 1, batch + 1);
+    const lags = storage.lags('accounts', PARTITIONS);
+    t.same(lags, [{ group: 'accounts', partition: 1, upTo: COMMIT + 2, records: 2 }]);
+    t.same(await catchUpAll(directory, lags), [2]);
+    t.strictSame(viewsIn(storage), views);
+    await storage.close();
+  });
+}
 
 t.test('views in the form of another version lack all of their log, though they reach its end', async (t) => {
   const kept = openStorage(copy('of this version'));

@@ -268,3 +268,26 @@ t.test('a sequence in a last batch that is damaged is not taken for one behind t
     t.match(JSON.parse(out || '{}'), { sound: false, partitions: [{ upTo: 2 }], faults: [{ batch: 2 }] });
   }
 });
+
+t.test('a replay goes as far as the record before one that it cannot apply, amid a batch too', async (t) => {
+  const directory = next();
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure });
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable: () => {} });
+  const idOf = (n: number) => makeId('account', `${body.slice(0, -1)}${n}`);
+  for (const n of [1, 2, 3, 4]) {
+    const record = encodeRecord({ accountId: idOf(n), at: START + n * MINUTE, events: [opened] });
+    partition.append(n === 3 ? JSON.stringify([...JSON.parse(record).slice(0, 2), [999]]) : record);
+  }
+  await partition.drained();
+  await log.close();
+  const replay = async (...args: string[]) => {
+    const { status, out, err } = await runTool(tools, 'replay', '--data', directory, '--json', ...args);
+    t.equal(status, 1, err);
+    return JSON.parse(out);
+  };
+  const faults = [{ batch: 1, sequence: 3, problem: /unknown event code 999: a newer version wrote it/ }];
+  t.match(await replay(), { sound: false, records: 3, partitions: [{ upTo: 2 }], faults });
+  t.match(await replay('--account', idOf(2)), { found: true, upTo: 2, faults });
+  t.match(await replay('--account', idOf(4)), { found: false, upTo: 2, faults });
+});
