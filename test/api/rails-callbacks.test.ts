@@ -96,6 +96,19 @@ t.test('a callback with a hash: forged ones are told', async (t) => {
   t.notOk(callbackHashIsValid(body, 'another key', 'transaction'));
 });
 
+t.test('an empty hash, or a field of that name elsewhere, is no hash: the callback counts', (t) => {
+  const transaction = `{"id":"${referenceOf(transactionOf({ network: 'AIRTEL' }))}","status_code":"TS"`;
+  for (const body of [
+    `{"transaction":${transaction}},"hash":null}`,
+    `{"transaction":${transaction}},"hash":""}`,
+    `{"transaction":${transaction},"hash":"AAAA"}}`,
+    `{"data":{"transaction":${transaction}},"hash":"AAAA"}}`,
+  ]) {
+    t.ok(rails.loaded.isCallbackPlausible('airtel_ug', body), body);
+  }
+  t.end();
+});
+
 t.test('a hash over the transaction or the whole body, as Airtel wrote them', async (t) => {
   const key = 'k3y';
   const hashOf = (text: string): string => createHmac('sha256', key).update(text).digest('base64');
