@@ -11,8 +11,10 @@ import { Network } from '../../src/rails/simulator/network.ts';
 import { Schedule } from '../../src/rails/simulator/schedule.ts';
 import { startSimulatorThread } from '../../src/rails/simulator/thread.ts';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
+import { provisionSimulator } from '../../src/rails/routes-simulator.ts';
 import { within } from '../../wal/within.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+import { until } from '../until.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -168,18 +170,12 @@ t.test(
 );
 
 t.test('MTN: what its gateway and its product refuse', async (t) => {
-  const subscribed = await call(
-    'POST',
-    '/portal/mtn/subscriptions',
-    {},
-    {
-      product: 'collection',
-      target_environment: 'mtnuganda',
-      country: 'UG',
-      currency: 'UGX',
-    },
-  );
-  const key = { 'Ocp-Apim-Subscription-Key': String(subscribed.body['subscription_key']) };
+  const subscribe = async (product: string): Promise<Record<string, string>> => {
+    const market = { target_environment: 'mtnuganda', country: 'UG', currency: 'UGX' };
+    const { body } = await call('POST', '/portal/mtn/subscriptions', {}, { product, ...market });
+    return { 'Ocp-Apim-Subscription-Key': String(body['subscription_key']) };
+  };
+  const key = await subscribe('collection');
   const user = randomUUID();
   const create = { ...key, 'X-Reference-Id': user };
   const host = { providerCallbackHost: 'pay.example.com' };
@@ -200,6 +196,15 @@ t.test('MTN: what its gateway and its product refuse', async (t) => {
   const token = await call('POST', '/collection/token/', basic(`${user}:${String(made['apiKey'])}`));
   t.hasStrict(token.body, { token_type: 'access_token', expires_in: 3600 });
 
+  const otherKey = await subscribe('disbursement');
+  const other = randomUUID();
+  await call('POST', '/v1_0/apiuser', { ...otherKey, 'X-Reference-Id': other }, host);
+  const { body: otherMade } = await call('POST', `/v1_0/apiuser/${other}/apikey`, otherKey);
+  const disbursement = (text: string) =>
+    call('POST', '/disbursement/token/', { ...basic(text), ...otherKey });
+  t.equal((await disbursement(`${user}:${String(made['apiKey'])}`)).status, 401, 'a user of the other key');
+  const { body: otherToken } = await disbursement(`${other}:${String(otherMade['apiKey'])}`);
+
   const headers = {
     ...key,
     Authorization: `Bearer ${String(token.body['access_token'])}`,
@@ -217,6 +222,13 @@ t.test('MTN: what its gateway and its product refuse', async (t) => {
   const path = '/collection/v1_0/requesttopay';
   const CASES: readonly (readonly [string, object, object | string, number, RegExp])[] = [
     ['no token', { Authorization: 'Bearer x' }, good, 401, /invalid_token/],
+    [
+      'a token of the other product',
+      { Authorization: `Bearer ${String(otherToken['access_token'])}` },
+      good,
+      401,
+      /invalid_token/,
+    ],
     [
       'another environment',
       { 'X-Target-Environment': 'sandbox' },
@@ -305,6 +317,67 @@ t.test('Airtel: what it refuses', async (t) => {
   const sent = '/standard/v2/disbursements/NONE';
   t.match((await call('GET', sent, headers)).text, /ROUTER003/);
   t.match((await call('GET', `${sent}?transactionType=B2C`, headers)).text, /DP00900001015/);
+});
+
+/** Of both protocols: how a token is had, and whether a call with it is let in. */
+async function tokensOf(url: string) {
+  const profile = { url, callbackHost: '127.0.0.1', merchant: 'one', portalSecretOf: () => 'secret' };
+  const routes = (await provisionSimulator(profile)).filter(({ country }) => country === 'UG');
+  return routes.map((route) => {
+    let ask: { path: string; headers: Record<string, string>; body: string | null };
+    let use: { path: string; headers: Record<string, string> };
+    if (route.adapter === 'mtn') {
+      const { subscriptionKey, apiUser, apiKey } = route.collection!;
+      const key = { 'Ocp-Apim-Subscription-Key': subscriptionKey };
+      const basic = `Basic ${Buffer.from(`${apiUser}:${apiKey}`).toString('base64')}`;
+      ask = { path: '/collection/token/', headers: { ...key, Authorization: basic }, body: null };
+      const headers = { ...key, 'X-Target-Environment': route.targetEnvironment };
+      use = { path: '/collection/v1_0/account/balance', headers };
+    } else {
+      const { clientId: client_id, clientSecret: client_secret } = route;
+      const body = JSON.stringify({ client_id, client_secret, grant_type: 'client_credentials' });
+      ask = { path: '/auth/oauth2/token', headers: {}, body };
+      use = { path: '/standard/v1/users/balance', headers: { 'X-Country': 'UG', 'X-Currency': 'UGX' } };
+    }
+    return {
+      id: route.id,
+      get: async (): Promise<string> => {
+        const response = await fetch(url + ask.path, { ...ask, method: 'POST' });
+        return ((await response.json()) as { access_token: string }).access_token;
+      },
+      statusOf: async (token: string): Promise<number> => {
+        const headers = { ...use.headers, Authorization: `Bearer ${token}` };
+        return (await fetch(url + use.path, { headers })).status;
+      },
+    };
+  });
+}
+
+t.test('a token is refused when its time is over', async (t) => {
+  const options = { port: 0, host: '127.0.0.1', approveAfterMs: 10 };
+  const short = await startSimulator({ ...options, mtnTokenSeconds: 0.1, airtelTokenSeconds: 0.1 });
+  t.teardown(() => short.close());
+  for (const { id, get, statusOf } of await tokensOf(short.url)) {
+    const token = await get();
+    await until(
+      () => statusOf(token),
+      (status) => status === 401,
+    );
+    t.pass(id);
+  }
+});
+
+t.test('where credentials have one token, the next revokes it', async (t) => {
+  const [mtn, airtel] = await tokensOf(simulator.url);
+  for (const { id, get, statusOf } of [mtn!, airtel!]) {
+    const [first, second] = [await get(), await get()];
+    t.strictSame([await statusOf(first), await statusOf(second)], [200, 200], `${id}: both, unless told`);
+  }
+  await call('POST', '/simulator/one-token');
+  for (const { id, get, statusOf } of [mtn!, airtel!]) {
+    const [first, second] = [await get(), await get()];
+    t.strictSame([await statusOf(first), await statusOf(second)], [401, 200], id);
+  }
 });
 
 t.test('the page', async (t) => {
