@@ -23,6 +23,7 @@ import { LogOutput } from './observability/log-output.ts';
 import { createLog } from './observability/log.ts';
 import { openFilesMax, processLimitsProblem } from './process-limits.ts';
 import { demoCurl } from './operator/demo.ts';
+import { SimulatorUnusable } from './rails/loaded-rails.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
@@ -56,7 +57,7 @@ const FILE_MENDS: Readonly<Record<string, string>> = {
   EIO: 'distrust its disk',
 };
 /** As OPERATORS_ERRORS, but the cause may be gone by the next start. */
-const PASSING_ERRORS = [CannotConnect, CannotJoin, CannotListen, SimulatorCannotStart];
+const PASSING_ERRORS = [CannotConnect, CannotJoin, CannotListen, SimulatorCannotStart, SimulatorUnusable];
 
 // Whoever read these streams may have gone. Without a listener the next write, be it a warning of Node's, would end the process.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

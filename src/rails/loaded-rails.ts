@@ -10,6 +10,15 @@ export type RailsConfig =
   | { readonly type: 'simulator'; readonly url: string }
   | { readonly type: 'file'; readonly path: string };
 
+/** One that runs already does not answer, or is none. */
+export class SimulatorUnusable extends Error {
+  /** `url`: of the simulator; `what`: it does. */
+  constructor(url: string, what: string) {
+    super(`the simulator at ${url} ${what}; SIMULATOR_URL says where it is`);
+    this.name = 'SimulatorUnusable';
+  }
+}
+
 export interface LoadRailsOptions {
   readonly config: RailsConfig;
   readonly environment: Readonly<Record<string, string | undefined>>;

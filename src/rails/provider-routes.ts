@@ -19,7 +19,7 @@ export function loadFile(options: LoadRailsOptions, path: string): LoadedRails {
   return assemble(options, routes, { baseUrl: callbackBaseUrl, forgetful: false, onBase: null });
 }
 
-/** Of a running simulator. Throws an error when it cannot be provisioned. */
+/** Of a running simulator. Throws SimulatorUnusable when it cannot be provisioned. */
 export async function loadSimulator(options: LoadRailsOptions, url: string): Promise<LoadedRails> {
   const { callbackKey } = options;
   const callbackHost = options.callbackHost.includes(':')

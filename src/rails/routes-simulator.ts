@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { COUNTRIES, type Country, COUNTRY_FACTS, CURRENCY_DECIMALS } from '../domain/country.ts';
 import { LIMITS } from '../limits.ts';
 import { HttpClient, parseObject, textAt } from './http-client.ts';
+import { SimulatorUnusable } from './loaded-rails.ts';
 import type { MtnCredentials } from './mtn.ts';
 import type { AirtelRoute, MtnRoute, Route } from './routes-file.ts';
 
@@ -27,35 +28,44 @@ export interface SimulatorProfile {
   readonly portalSecretOf: (railId: string) => string;
 }
 
-/** Throws when the simulator does not answer as expected. */
+/** Throws SimulatorUnusable when it does not answer as expected. */
 export async function provisionSimulator(profile: SimulatorProfile): Promise<Route[]> {
   const { url } = profile;
-  const http = new HttpClient({ baseUrl: url, connections: 6, answerMs: LIMITS.railAnswerMs });
+  const portal = portalOf(url, 6);
   try {
     const routes: Route[] = [];
     for (const country of COUNTRIES) {
-      routes.push(await mtnRoute(http, profile, country), await airtelRoute(http, profile, country));
+      routes.push(await mtnRoute(portal, profile, country), await airtelRoute(portal, profile, country));
     }
     return routes;
   } finally {
-    await http.close();
+    await portal.http.close();
   }
 }
 
-/** Sets the callback address of Airtel's applications, as a person does in the portal. Throws when it cannot. */
+interface SimulatorPortal {
+  readonly url: string;
+  readonly http: HttpClient;
+}
+
+function portalOf(url: string, connections: number): SimulatorPortal {
+  return { url, http: new HttpClient({ baseUrl: url, connections, answerMs: LIMITS.railAnswerMs }) };
+}
+
+/** Sets the callback address of Airtel's applications, as a person does in the portal. Throws as above. */
 export async function setPortalUrls(
   url: string,
   routes: readonly Route[],
   portalUrlOf: (railId: string) => string | null,
 ): Promise<void> {
-  const http = new HttpClient({ baseUrl: url, connections: 1, answerMs: LIMITS.railAnswerMs });
+  const portal = portalOf(url, 1);
   try {
     for (const route of routes) {
       if (route.adapter !== 'airtel') continue;
-      await post(http, `/portal/airtel/apps/${route.clientId}`, { callback_url: portalUrlOf(route.id) });
+      await post(portal, `/portal/airtel/apps/${route.clientId}`, { callback_url: portalUrlOf(route.id) });
     }
   } finally {
-    await http.close();
+    await portal.http.close();
   }
 }
 
@@ -70,9 +80,13 @@ function commonFields(url: string, country: Country) {
   };
 }
 
-async function mtnRoute(http: HttpClient, profile: SimulatorProfile, country: Country): Promise<MtnRoute> {
+async function mtnRoute(
+  portal: SimulatorPortal,
+  profile: SimulatorProfile,
+  country: Country,
+): Promise<MtnRoute> {
   const credentials = async (product: string): Promise<MtnCredentials> => {
-    const { subscription_key: subscriptionKey } = await post(http, '/portal/mtn/subscriptions', {
+    const { subscription_key: subscriptionKey } = await post(portal, '/portal/mtn/subscriptions', {
       merchant: profile.merchant,
       product,
       target_environment: TARGET_ENVIRONMENTS[country],
@@ -82,8 +96,8 @@ async function mtnRoute(http: HttpClient, profile: SimulatorProfile, country: Co
     const apiUser = randomUUID();
     const headers = { 'Ocp-Apim-Subscription-Key': subscriptionKey ?? '' };
     const user = { providerCallbackHost: profile.callbackHost };
-    await post(http, '/v1_0/apiuser', user, { ...headers, 'X-Reference-Id': apiUser });
-    const { apiKey } = await post(http, `/v1_0/apiuser/${apiUser}/apikey`, {}, headers);
+    await post(portal, '/v1_0/apiuser', user, { ...headers, 'X-Reference-Id': apiUser });
+    const { apiKey } = await post(portal, `/v1_0/apiuser/${apiUser}/apikey`, {}, headers);
     return { subscriptionKey: subscriptionKey ?? '', apiUser, apiKey: apiKey ?? '' };
   };
   return {
@@ -99,12 +113,12 @@ async function mtnRoute(http: HttpClient, profile: SimulatorProfile, country: Co
 }
 
 async function airtelRoute(
-  http: HttpClient,
+  portal: SimulatorPortal,
   profile: SimulatorProfile,
   country: Country,
 ): Promise<AirtelRoute> {
   const id = `airtel_${country.toLowerCase()}`;
-  const app = await post(http, '/portal/airtel/apps', {
+  const app = await post(portal, '/portal/airtel/apps', {
     merchant: profile.merchant,
     country,
     currency: COUNTRY_FACTS[country].currency,
@@ -131,7 +145,7 @@ async function airtelRoute(
 
 /** The text fields of the answer. */
 async function post(
-  http: HttpClient,
+  { url, http }: SimulatorPortal,
   path: string,
   body: Record<string, unknown>,
   headers: Record<string, string> = {},
@@ -142,9 +156,11 @@ async function post(
     headers: { 'Content-Type': 'application/json', ...headers },
     body: JSON.stringify(body),
   });
-  if (result.type !== 'answer') throw new Error(`the simulator does not answer ${path}: ${result.reason}`);
+  if (result.type !== 'answer') {
+    throw new SimulatorUnusable(url, `does not answer ${path}: ${result.reason}`);
+  }
   if (result.status !== 201 && result.status !== 204) {
-    throw new Error(`the simulator answers ${path} with HTTP ${result.status}`);
+    throw new SimulatorUnusable(url, `answers ${path} with HTTP ${result.status}`);
   }
   const fields: Record<string, string> = {};
   const answer = parseObject(result.text) ?? {};

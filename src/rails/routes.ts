@@ -8,7 +8,7 @@ import type { LoadedRails, LoadRailsOptions } from './loaded-rails.ts';
 import { LoopbackRail } from './loopback.ts';
 import { closeAll, type Rail } from './rail.ts';
 
-/** Throws RoutesFileError with all that is wrong, or an error when the simulator cannot be provisioned. */
+/** Throws RoutesFileError with all that is wrong, or SimulatorUnusable. */
 export async function loadRails(options: LoadRailsOptions): Promise<LoadedRails> {
   const { config } = options;
   switch (config.type) {

@@ -135,6 +135,10 @@ t.test(
       [{ PORT: taken }, /cannot listen on .*: the port is taken/],
       [{ OPERATOR_PORT: taken }, /cannot listen on .*: the port is taken/],
       [{ RAILS: 'simulator', SIMULATOR_PORT: taken }, /SIMULATOR_PORT chooses its port/],
+      [
+        { RAILS: 'simulator', SIMULATOR_URL: 'http://127.0.0.1:1' },
+        /^ *the simulator at http:\/\/127\.0\.0\.1:1 does not answer .*: ECONNREFUSED.*; SIMULATOR_URL says where it is$/m,
+      ],
       [{ RAILS: routes }, /not JSON/],
     ];
     for (const [environment, message] of reasons) {
