@@ -133,7 +133,7 @@ function amountIn(text: string, line: number): string {
 }
 
 const NUMBERS_FIRST_YEAR =
-  /^(\d{4})[-/](\d\d)[-/](\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|[+-]\d\d:?\d\d)?)?$/i;
+  /^(\d{4})[-/](\d\d)[-/](\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i;
 /** "31 Jul 2026 10:00", "July 31, 2026 10:00:00 PM GMT". */
 const MONTH_AS_WORD =
   /^(\d{1,2}[ -][a-z]{3,9}[ -]\d{4}|[a-z]{3,9} \d{1,2},? \d{4})(?:,? (\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?))?(?: ?(Z|UTC|GMT|[+-]\d\d:?\d\d))?$/i;
@@ -152,16 +152,21 @@ function timeIn(text: string, timeZone: string, line: number): number {
   if (numbers !== null) {
     const [, year, month, day, time = '00:00', zone = timeZone] = numbers;
     const date = `${year}-${month}-${day}`;
-    const zoneWithColon = zone.replace(/(\d\d):?(\d\d)$/, '$1:$2').toUpperCase();
-    if (hasDay(date, day)) at = Date.parse(`${date}T${time}${zoneWithColon}`);
+    if (hasDay(date, day)) at = Date.parse(`${date}T${time}${offsetOf(zone)}`);
   } else if (words !== null) {
     const [, dateWithDashes = '', time = '00:00', zone = timeZone] = words;
     const date = dateWithDashes.replaceAll('-', ' ');
     const [day] = /\b\d{1,2}\b/.exec(date) ?? [];
-    if (hasDay(date, day)) at = Date.parse(`${date} ${time} ${zone}`);
+    if (hasDay(date, day)) at = Date.parse(`${date} ${time} ${offsetOf(zone)}`);
   }
   if (Number.isNaN(at)) throw new Error(`line ${line}: "${text}" is no time`);
   return at;
+}
+
+/** As Date.parse takes one in every form of a time. */
+function offsetOf(zone: string): string {
+  const [, hours, minutes = '00'] = /^([+-]\d\d):?(\d\d)?$/.exec(zone) ?? [];
+  return hours === undefined ? 'Z' : `${hours}:${minutes}`;
 }
 
 const DAY_MS = 86_400_000;
