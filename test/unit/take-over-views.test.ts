@@ -7,6 +7,7 @@ import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Checkpoints } from '../../src/storage/checkpoints.ts';
 import { encodeBatch } from '../../wal/batch.ts';
+import { WAL_LIMITS } from '../../wal/limits.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { fill, OPEN_ACCOUNT, openStorage, overdueKeys, POLICIES, send, serve } from './storage-driven.ts';
@@ -176,6 +177,31 @@ t.test('what is let go of is written no more, also while rows whose time is over
   // Whoever waits for its views is told that they do not come.
   const advancing = checkpoints.advance('accounts', 0, 0, true);
   await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
+});
+
+t.test('nor is anything of it removed, where its views were about to be made anew', async (t) => {
+  const home = temporaryDirectory(t);
+  const views = ViewStore.open({ directory: home });
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory: home, now: Date.now, onFailure });
+  const checkpoints = new Checkpoints(home, POLICIES, onFailure);
+  t.teardown(() => Promise.all([views.close(), log.close()]));
+  const rowsOf = (value: string, count: number) =>
+    Array.from({ length: count }, (_, n) => ({ table: 'row', key: String(n), value }));
+  const format = { table: 'format', key: '', value: 'of another version' };
+  const old = [format, ...rowsOf('old', 4 * WAL_LIMITS.rowsPerDrop)];
+  await views.commit('accounts', 0, { sequence: 1, batch: 1, hash: Buffer.alloc(32) }, old);
+  const advancing = checkpoints.advance('accounts', 0, 1, true);
+  await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
+  // Of a snapshot.
+  const rows = rowsOf('new', 10);
+  await views.commit('accounts', 0, null, rows);
+  await checkpoints.close();
+  views.refresh();
+  t.strictSame(
+    [...views.rows('accounts', 0)].filter(({ table }) => table === 'row'),
+    rows,
+  );
 });
 
 /** The thread that makes views, over logs that have none. */
