@@ -200,6 +200,8 @@ t.test("reconcile: the provider's statement against the running service's log", 
     t.match(await run('--from', '2026-07-01', '--to', to), none);
   }
   t.match(await run('--timezone', 'EAT'), { status: 2, err: /--timezone takes an offset such as \+03:00/ });
+  const folder = await rails(['reconcile', '--route', 'mtn_ug', '--statement', directory, '--data', data]);
+  t.match(folder, { status: 1, err: `${directory} cannot be read: EISDIR` }, 'a directory');
 
   await stop();
   writeFileSync(path, statement);

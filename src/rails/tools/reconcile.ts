@@ -86,7 +86,7 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
     throw new UsageError(`--timezone takes an offset such as +03:00, not ${timeZone}`);
   }
   const columns = columnsOf(stringOf(values, 'columns'));
-  const lines = readStatement(textOf(readFileSync(path)), columns, timeZone);
+  const lines = readStatement(textOf(bytesOf(path)), columns, timeZone);
 
   const own = periodOf(lines);
   const from = timeOf(values, 'from', timeZone) ?? own?.from;
@@ -130,6 +130,17 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
       ...(findings.length === 0 ? [] : [NEXT_OF_FINDINGS]),
     ],
   };
+}
+
+function bytesOf(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    // Of a directory the system does not say which.
+    throw new Error(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'error'}`, {
+      cause: error,
+    });
+  }
 }
 
 const NEXT_OF_FINDINGS =
