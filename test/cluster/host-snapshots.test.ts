@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { accountsGroup } from '../../actors/accounts/group.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
@@ -181,26 +181,33 @@ t.test('nor stays with one where there is another, of a stream that was trimmed'
   t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, batches[5]!.hash);
 });
 
-t.test('but keeps one from which the stream has only lost its end', async (t) => {
-  const PLACE = { group: 'accounts', partition: 43 } as const;
+/** Of a partition of accounts: three batches, all of them in a snapshot. */
+async function ownerWithSnapshot(t: Test, partition: number): Promise<Hosting> {
   const owner = startHost({}, null, { onFenced: () => {} });
   t.teardown(owner.stop);
-  await owner.host.acquire(PLACE.group, PLACE.partition, 1);
-  owner.host.serve(PLACE.group, PLACE.partition);
-  await writeAccounts(owner.storage, PLACE.partition, 3);
-  await owner.storage.catchUpViews(PLACE.group, PLACE.partition);
+  await owner.host.acquire('accounts', partition, 1);
+  owner.host.serve('accounts', partition);
+  await writeAccounts(owner.storage, partition, 3);
+  await owner.storage.catchUpViews('accounts', partition);
   await owner.logs.snapshots.save();
+  return owner;
+}
+
+function startEmpty(t: Test): Hosting {
+  const hosting = startHost({}, null, { directory: temporaryDirectory(t) });
+  t.teardown(hosting.stop);
+  return hosting;
+}
+
+t.test('but keeps one from which the stream has only lost its end', async (t) => {
+  const PLACE = { group: 'accounts', partition: 43 } as const;
+  const owner = await ownerWithSnapshot(t, PLACE.partition);
   const { log, views } = owner.storage;
   const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
   const end = log.tip(PLACE.group, PLACE.partition);
   t.equal(await snapshots.batchOf(PLACE.group, PLACE.partition), end.batch);
 
-  const startEmpty = (): Hosting => {
-    const hosting = startHost({}, null, { directory: temporaryDirectory(t) });
-    t.teardown(hosting.stop);
-    return hosting;
-  };
-  const [empty, other] = [startEmpty(), startEmpty()];
+  const [empty, other] = [startEmpty(t), startEmpty(t)];
   await forgetLast(nats, PLACE.partition, 2);
   const refused = {
     name: 'LogDiverged',
@@ -234,19 +241,8 @@ t.test('but keeps one from which the stream has only lost its end', async (t) =>
 
 t.test('who cannot begin, or make its views anew, leaves a partition to others that can', async (t) => {
   const PLACE = { group: 'accounts', partition: 44 } as const;
-  const owner = startHost();
-  t.teardown(owner.stop);
-  await owner.host.acquire(PLACE.group, PLACE.partition, 1);
-  owner.host.serve(PLACE.group, PLACE.partition);
-  await writeAccounts(owner.storage, PLACE.partition, 3);
-  await owner.storage.catchUpViews(PLACE.group, PLACE.partition);
-  await owner.logs.snapshots.save();
-  const startEmpty = (): Hosting => {
-    const hosting = startHost({}, null, { directory: temporaryDirectory(t) });
-    t.teardown(hosting.stop);
-    return hosting;
-  };
-  const [begun, empty] = [startEmpty(), startEmpty()];
+  await ownerWithSnapshot(t, PLACE.partition);
+  const [begun, empty] = [startEmpty(t), startEmpty(t)];
   t.equal(begun.host.isEmpty(PLACE.group, PLACE.partition), true, 'it has all of the log to read');
   await begun.host.prepare(PLACE.group, PLACE.partition);
   t.equal(begun.host.isEmpty(PLACE.group, PLACE.partition), false);
