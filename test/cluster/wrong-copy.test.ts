@@ -67,6 +67,12 @@ const several: Fork = {
   wrong: batches(2, [1, 1, 1, 1, 1, 1], 'wrong'),
 };
 const FORKS = [atEnd, followed, several];
+/** Of which a feed has handed over what is before it: a later writer's. */
+const settled: Fork = {
+  partition: 3,
+  log: batches(3, [1, 1, 1, EPOCH + 1], 'record'),
+  wrong: batches(3, [1, 1, 1, EPOCH], 'wrong'),
+};
 
 const directory = temporaryDirectory(t);
 const servers = await startNatsServers({ count: 3, directory });
@@ -76,14 +82,14 @@ t.teardown(async () => {
   await nats.close();
   await servers.stop();
 });
-for (const { partition, log } of FORKS) {
+for (const { partition, log } of [...FORKS, settled]) {
   await ensureLogStream(nats.manager, 'accounts', partition, 3);
   await publish(nats, log);
 }
 await putCopies(
   t,
   { servers, directory, nats },
-  FORKS.map(({ partition, wrong }) => ({ partition, batches: wrong })),
+  [...FORKS, settled].map(({ partition, wrong }) => ({ partition, batches: wrong })),
 );
 
 /** With one more reader after the other. Resolves with whether one has been at that server. */
@@ -138,6 +144,44 @@ for (const { partition, log } of FORKS) {
     });
   }
 }
+
+t.test('a feed that is begun at another server takes for its end what it had read before', async (t) => {
+  const { partition, log } = settled;
+  const feed = new StreamFeed({
+    link: nats,
+    decode: (_, line) => line,
+    epochOf: () => EPOCH + 1,
+    onError: (error) => t.fail(error.message),
+  });
+  const { streams } = nats.manager;
+  const getMessage = streams.getMessage.bind(streams);
+  const asked: (number | undefined)[] = [];
+  let turns: (() => void)[] = [];
+  // When it has asked for what it has read there, it reads on only after it has looked whether it has read what the stream has.
+  streams.getMessage = async (stream, query) => {
+    asked.push(typeof query === 'object' && 'seq' in query ? query.seq : undefined);
+    const takeTurn = (): (() => void) => nats.catchUps.take(() => {});
+    if (asked.length === 1) turns = Array.from({ length: LIMITS.streamReadsAtOnce }, takeTurn);
+    const message = await getMessage(stream, query);
+    if (asked.length === 2) setImmediate(() => turns.forEach((end) => end()));
+    return message;
+  };
+  t.teardown(() => void (streams.getMessage = getMessage));
+  await untilFound(/ another batch at 4 on its leader, .* n3: /, async () => {
+    asked.length = 0;
+    const lines: string[] = [];
+    const subscription = feed.subscribe('accounts', partition, 0, (batch: FeedBatch<string>) => {
+      lines.push(...batch.records);
+    });
+    await waitFor('all records came', 20_000, () => lines.length >= log.length);
+    await subscription.close();
+    t.strictSame(
+      lines,
+      log.flatMap(({ records }) => records),
+    );
+  });
+  t.strictSame(asked.slice(0, 2), [4, 3], 'more where it was begun there once more');
+});
 
 for (const { partition, log } of FORKS) {
   const place = { link: nats, group: 'accounts', partition } as const;

@@ -143,6 +143,7 @@ class StreamSubscription implements Subscription {
   #onMessage(message: StreamMessage): void | Promise<void> {
     const strangers = this.#strangers;
     const before = this.#chain?.tip ?? null;
+    const beforePlace = this.#endPlace;
     const batch = this.#take(message);
     if (batch === null) {
       if (this.#unsure.isAny) return this.#settle();
@@ -156,7 +157,7 @@ class StreamSubscription implements Subscription {
         ? this.#handOverAll([...this.#unsure.takeAll(), batch])
         : this.#handOver(batch);
     }
-    const sure = this.#unsure.add({ batch, before, sequence: message.sequence });
+    const sure = this.#unsure.add({ batch, before, beforePlace, sequence: message.sequence });
     if (message.pending === 0) return this.#handOverAll(sure).then(() => this.#settle());
     return this.#handOverAll(sure);
   }
@@ -187,6 +188,7 @@ class StreamSubscription implements Subscription {
     const batches = this.#unsure.takeAll();
     if (stands) return this.#handOverAll(batches);
     this.#chain = first.before === null ? null : new LogChain(first.before);
+    this.#endPlace = first.beforePlace;
     if (first.before === null) this.#warmUpEnd = last.sequence;
     this.#reached = first.sequence - 1;
     this.#reader?.elsewhere(first.sequence, `has another batch at ${last.sequence} on its leader`);
@@ -265,20 +267,24 @@ class StreamSubscription implements Subscription {
   async #readOnAtEnd(): Promise<void> {
     // A leader that was just elected may not have read its own journal yet.
     if ((await this.#seen()).isShort) await pause(LIMITS.takeOverRetryMs);
-    const { isShort, state, tip, place } = await this.#seen();
+    const { isShort, state, chain, tip, place } = await this.#seen();
     // What is unsure is asked for by itself.
     if (this.#closed || this.#unsure.isAny) return;
+    // One server alone had what was read, or it was before where the log is.
+    if (this.#chain !== chain) return this.#readOnAtEnd();
     if (isShort) return this.#readFrom(Math.max(1, state.last_seq));
     if (tip.batch === 0 || place < state.first_seq || place > state.last_seq) return;
-    if (!(await standsAt(this.#place, place, tip))) this.#fail(this.#goesOnElsewhere());
+    if (await standsAt(this.#place, place, tip)) return;
+    if (this.#chain !== chain) return this.#readOnAtEnd();
+    this.#fail(this.#goesOnElsewhere());
   }
 
   /** What was read before it was asked how far the stream goes: more may come meanwhile. */
-  async #seen(): Promise<{ isShort: boolean; state: StreamState; tip: Tip; place: number }> {
-    const [reached, place] = [this.#reached, this.#endPlace];
-    const { tip } = this.#chain ?? { tip: emptyTip };
+  async #seen(): Promise<Seen> {
+    const [reached, chain, place] = [this.#reached, this.#chain, this.#endPlace];
+    const { tip } = chain ?? { tip: emptyTip };
     const state = await this.#state();
-    return { isShort: state.last_seq < reached, state, tip, place };
+    return { isShort: state.last_seq < reached, state, chain, tip, place };
   }
 
   /** What of it was read is passed over. */
@@ -307,6 +313,16 @@ class StreamSubscription implements Subscription {
     const place = `${this.#group}/${this.#partition}`;
     return new Error(`${place}: the stream goes on at sequence ${firstSequence}, not ${this.#cursor + 1}`);
   }
+}
+
+interface Seen {
+  readonly isShort: boolean;
+  readonly state: StreamState;
+  readonly chain: LogChain | null;
+  /** Of the chain, then. */
+  readonly tip: Tip;
+  /** Where that stands. */
+  readonly place: number;
 }
 
 /** A replaced writer's batches, however they are numbered, stand after one of a later epoch. */

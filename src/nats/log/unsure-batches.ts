@@ -12,6 +12,8 @@ export interface UnsureBatch {
   readonly batch: Batch;
   /** Of the chain, before it; null: the reader began with it. */
   readonly before: Tip | null;
+  /** Stream sequence of that. */
+  readonly beforePlace: number;
   /** Of the stream. */
   readonly sequence: number;
 }
