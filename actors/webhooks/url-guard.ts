@@ -71,10 +71,13 @@ const PRIVATE_SUFFIXES = [
   'onion',
 ];
 
+/** With the lengths of RFC 1035, 2.3.4: no name server is even asked for a longer name, or for one with a longer label. */
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})+$/;
+
 function nameProblem(name: string): string | null {
   const lower = name.toLowerCase();
   if (!lower.includes('.')) return 'must name a public host';
-  if (!/^[a-z0-9_-]+(?:\.[a-z0-9_-]+)+$/.test(lower)) return 'has an invalid host name';
+  if (!HOST_NAME.test(lower)) return 'has an invalid host name';
   // What ends in a number is an address to some resolvers and a name to others.
   if (/(?:^|\.)(?:\d+|0x[0-9a-f]*)$/.test(lower)) return 'has an invalid host name';
   for (const suffix of PRIVATE_SUFFIXES) {

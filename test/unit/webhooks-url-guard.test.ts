@@ -34,6 +34,9 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   [longUrl(2_049), 'too long'],
   ['https://exa!mple.com/', 'no host name'],
   ['https://hooks..example.com/', 'an empty label'],
+  [`https://${'a'.repeat(64)}.example.com/`, 'a label longer than names may have'],
+  [`https://${'é'.repeat(63)}.example.com/`, 'the same, once it is written in ASCII'],
+  [`https://${'a1234567.'.repeat(27)}example.com/`, 'longer than a name may be'],
   // Names of this machine and this network.
   ['https://localhost/', 'this machine'],
   ['https://LOCALHOST/', 'this machine'],
@@ -142,6 +145,8 @@ const ALLOWED_URLS = [
   'https://xn--bcher-kva.example.com/',
   'https://bücher.example.com/',
   'https://my_app.example.com/',
+  `https://${'a'.repeat(63)}.example.com/`,
+  `https://${'a.'.repeat(121)}example.com./`,
   'https://8.8.8.8/',
   'https://172.32.0.1/',
   'https://[2606:4700:4700::1111]/',
