@@ -3,7 +3,8 @@
 import t from 'tap';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { charge, outcome, payout } from './domain/scenario.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
+import { charge, due, outcome, payout } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const AIRTEL = '+256702123456';
@@ -147,3 +148,36 @@ t.test('a rail that is down costs others nothing, however many wait for it', asy
     return driven.crash(() => void (driven.mtn.maxConcurrency = 0));
   });
 });
+
+t.test(
+  'of what expires unfollowed while its account says nothing, no more is asked about than may be looked at',
+  async (t) => {
+    const driven = new Driven();
+    driven.routes = { 'UG:MTN': 'mtn_ug' };
+    await driven.crash();
+    const { accounts, clock } = driven;
+    const count = LIMITS.pollerLateMax + 10;
+    const unfollowed = Array.from({ length: count }, () => {
+      return accounts.create(charge({ amount: '500', msisdn: AIRTEL }));
+    });
+    const last = accounts.create(charge({ amount: '500', msisdn: AIRTEL }));
+    t.equal(driven.pollers.size, 0);
+    await clock.advance(1_800_000, 60_000);
+
+    const asked = new Set<string>();
+    let answers = false;
+    accounts.intercept = (message) => {
+      if (message.type !== 'GetPending') return null;
+      asked.add((message as { readonly transactionId: string }).transactionId);
+      return answers ? null : { type: 'unavailable' };
+    };
+    const expire = ({ id }: Transaction): void => accounts.when(due('ExpireTransaction', id));
+    unfollowed.forEach(expire);
+    await clock.advance(10_000);
+    t.equal(asked.size, LIMITS.pollerLateMax);
+    answers = true;
+    await clock.advance(120_000, 1_000);
+    expire(last);
+    t.ok(asked.has(last.id), 'once they are answered there is room again');
+  },
+);
