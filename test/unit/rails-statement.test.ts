@@ -489,17 +489,31 @@ t.test('a statement that cannot be read says where', async (t) => {
       'no such day',
     );
   }
-  for (const amount of ['10,50', '0,500', '1,0000', '1.000,50', '1000,500', '-10,5']) {
+  const inTwoWays = ['10,50', '0,500', '1,0000', '1.000,50', '1000,500', '-10,5'];
+  // Each would be a difference, and there would be as many as lines.
+  const unreadable = [
+    'UGX 5000',
+    '5000 UGX',
+    'USh5,000',
+    '5 000',
+    "5'000",
+    '(5000)',
+    '5000-',
+    '5000.',
+    '5e3',
+  ];
+  for (const amount of [...inTwoWays, ...unreadable]) {
     t.throws(
       () => readStatement(`reference;amount\nx;${amount}`, DEFAULT_COLUMNS, 'Z'),
-      new RegExp(`line 2: "${amount}" is no amount; write it as 10.50 or 1,000.50`),
+      { message: `line 2: "${amount}" is no amount; write it as 10.50 or 1,000.50` },
+      amount,
     );
   }
-  const amounts = ['1,000.50', '-12,345,678', '+1,000'].map((amount) => `x;${amount}`);
+  const amounts = ['1,000.50', '-12,345,678', '+1,000', '5000.00', ''].map((amount) => `x;${amount}`);
   t.strictSame(
     readStatement(['reference;amount', ...amounts].join('\n'), DEFAULT_COLUMNS, 'Z').map(
       ({ amountText }) => amountText,
     ),
-    ['1000.50', '-12345678', '+1000'],
+    ['1000.50', '-12345678', '+1000', '5000.00', ''],
   );
 });

@@ -52,7 +52,7 @@ failed, which would be extra.
 
 Times are ISO 8601, or have the month as a word; 01/07/2026 could be January or July and is refused. Where they name no
 zone they are UTC, or as --timezone says: East Africa is +03:00. A day without a time is the whole day. In an amount, a comma stands between thousands and a point
-before decimals: 10,50 is refused.`,
+before decimals: 10,50 is refused, and so is what has more than its digits, as UGX 5000.`,
   options: {
     route: { type: 'string', value: 'id', help: 'rail id, such as mtn_ug' },
     statement: { type: 'string', value: 'file', help: "the provider's statement, CSV" },
