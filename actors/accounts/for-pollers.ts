@@ -38,7 +38,7 @@ export function getPending(memory: Memory, query: GetPending): Answered {
   return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
 }
 
-function pendingOf(transaction: Transaction): PendingTransaction {
+export function pendingOf(transaction: Transaction): PendingTransaction {
   return {
     id: transaction.id,
     accountId: transaction.accountId,
@@ -51,11 +51,17 @@ function pendingOf(transaction: Transaction): PendingTransaction {
     provider: transaction.provider,
     reference: transaction.reference,
     note: transaction.description ?? transaction.narration,
-    createdAt: createdAt(transaction),
+    createdAt: toBeSentSince(transaction),
     expiresAt: transaction.expiresAt,
     submitted: transaction.submitted,
     unsent: transaction.unsent,
   };
+}
+
+/** Approval, where it waited for one: until then its provider was not to have it. */
+function toBeSentSince(transaction: Transaction): number {
+  const approved = transaction.events.find(({ status }) => status === 'PENDING_PROVIDER');
+  return approved?.at ?? createdAt(transaction);
 }
 
 /** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. A page looks at a bounded

@@ -24,8 +24,8 @@ export interface Timings {
   /** Submits without acceptance, in one life of the process, before an operator is told: a quarter of an hour, or longer
    *  where its provider asks to be left alone. */
   readonly submitsTold: number;
-  /** When a payout or withdrawal is so old, and was asked about so often in one life of the process, an operator is told that it has no
-   *  outcome. Age alone would tell of each that was approved late. */
+  /** When a payout or withdrawal is so old, counted from its approval where it had one, and was asked about so often in one life of the
+   *  process, an operator is told that it has no outcome. Age alone would tell of each whose outcome waits for this process to ask. */
   readonly waitToldMs: number;
   readonly enquiriesTold: number;
   /** At recovery, enquiries are spread over this. */

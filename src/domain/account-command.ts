@@ -453,6 +453,7 @@ export interface PendingTransaction {
   readonly reference: string;
   /** Description or narration, shown to the payer or payee where the network supports it. */
   readonly note: string | null;
+  /** Milliseconds since 1970: since when it is to be sent. A withdrawal that waited for approval is as good as created then. */
   readonly createdAt: number;
   readonly expiresAt: number | null;
   /** The provider is known to have accepted it. */

@@ -2,6 +2,7 @@
 // a provider whose memory outlives every poller, and rails that answer as a test scripts them.
 
 import { setImmediate } from 'node:timers/promises';
+import { pendingOf } from '../../actors/accounts/for-pollers.ts';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { Notice } from '../../actors/pollers/notice.ts';
 import type { Timings } from '../../actors/pollers/schedule.ts';
@@ -467,26 +468,4 @@ function done(body: unknown): Reply {
 /** Waits for a provider. */
 function isPending(transaction: Transaction): boolean {
   return !isFinal(transaction.status) && transaction.status !== 'INITIATED';
-}
-
-function pendingOf(transaction: Transaction): PendingTransaction {
-  const { id, accountId, type, amount, currency, country, network, msisdn, provider } = transaction;
-  const { reference, expiresAt, submitted, unsent } = transaction;
-  return {
-    id,
-    accountId,
-    type,
-    amount,
-    currency,
-    country,
-    network,
-    msisdn,
-    provider,
-    reference,
-    note: transaction.description ?? transaction.narration,
-    createdAt: transaction.events[0]!.at,
-    expiresAt,
-    submitted,
-    unsent,
-  };
 }

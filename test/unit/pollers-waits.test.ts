@@ -1,7 +1,7 @@
 // What operators hear of a payout whose provider never says what became of it.
 import t from 'tap';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { charge, payout } from './domain/scenario.ts';
+import { byOperator, charge, MEMBER, payout, withdrawal } from './domain/scenario.ts';
 import { Driven, LOST, paid } from './pollers-driven.ts';
 
 const HOUR = 3_600_000;
@@ -50,3 +50,20 @@ t.test(
     t.strictSame(driven.notices, []);
   },
 );
+
+t.test('the day of a withdrawal that waited for approval begins when it was approved', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onEnquire = () => PENDING;
+  const { id } = driven.accounts.create(withdrawal({ amount: '6000000' }));
+  await driven.clock.advance(48 * HOUR, HOUR);
+  driven.accounts.when({ ...byOperator, type: 'ApproveWithdrawal', transactionId: id, by: MEMBER });
+  await driven.clock.advance(12 * HOUR, 10_000);
+  t.equal(driven.mtn.submits.length, 1);
+  await driven.crash();
+  await driven.clock.advance(11 * HOUR, 10_000);
+  t.strictSame(driven.notices, [], 'its provider has had it for less');
+  await driven.clock.advance(2 * HOUR, 10_000);
+  t.hasStrict(driven.notices, [
+    { what: 'no_outcome', detail: 'for 24 h; the last answer: pending: PENDING' },
+  ]);
+});
