@@ -1,5 +1,6 @@
 // What pollers tell operators about: each is a line of the log and a count.
 
+import type { Terminal } from '../../src/rails/rail.ts';
 import type { Timings } from './schedule.ts';
 import type { Watched } from './watched.ts';
 
@@ -32,6 +33,15 @@ export function noticeOf(
   detail: string | null,
 ): Notice {
   return { what, provider, transactionId: id, detail };
+}
+
+/** With the provider's code and words; ours, where it was not even sent. */
+export function ourFault(
+  watched: Watched,
+  { providerStatus, failureMessage }: Pick<Terminal, 'providerStatus' | 'failureMessage'>,
+): Notice {
+  const said = [providerStatus, failureMessage].filter((part) => part !== null);
+  return noticeOf('our_fault', watched, said.length === 0 ? null : said.join(': '));
 }
 
 /** A payout goes on being submitted for as long as it takes. When a provider takes others and never this one, a person

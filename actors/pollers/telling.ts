@@ -11,7 +11,7 @@ import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Terminal } from '../../src/rails/rail.ts';
 import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
-import { noticeOf } from './notice.ts';
+import { noticeOf, ourFault } from './notice.ts';
 import { calledAgainGapMs, jittered, retryGapMs } from './schedule.ts';
 import type { TimingWheel } from './timing-wheel.ts';
 import { isOfSubmits, NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
@@ -92,7 +92,7 @@ export class Telling {
   }
 
   conclude(watched: Watched, terminal: Terminal, source: Source): void {
-    if (terminal.ourFault) this.#options.onNotice(noticeOf('our_fault', watched, terminal.providerStatus));
+    if (terminal.ourFault) this.#options.onNotice(ourFault(watched, terminal));
     const verdict = outcomeOf(watched, terminal, source, messageDeadline(this.#options));
     this.#keeper.callbacks.concluded(watched.id, verdict);
     this.#pass(watched, verdict);

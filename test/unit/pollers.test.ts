@@ -68,6 +68,21 @@ t.test('an outcome in the answer to the submit is told at once', async (t) => {
   t.hasStrict(driven.pollers.railHealth(), [{ id: 'mtn_ug', ourFaults: 1 }, { id: 'airtel_ug' }]);
 });
 
+t.test('operators hear why a rail refuses us, as far as anybody says it', async (t) => {
+  const driven = await new Driven().start();
+  const refused = { failureCode: 'provider_rejected', ourFault: true } as const;
+  for (const [providerStatus, failureMessage, detail] of [
+    ['400', 'payerMessage is too long', '400: payerMessage is too long'],
+    [null, 'mtn_ug has no credentials to send.', 'mtn_ug has no credentials to send.'],
+    ['NOT_ENOUGH_FUNDS', null, 'NOT_ENOUGH_FUNDS'],
+    [null, null, null],
+  ] as const) {
+    driven.mtn.onSubmit = () => declined({ ...refused, providerStatus, failureMessage });
+    driven.accounts.create(payout());
+    t.hasStrict(driven.notices.pop(), { what: 'our_fault', detail });
+  }
+});
+
 t.test(
   'a lost answer: enquire; unknown to the provider after the grace: the same reference again',
   async (t) => {
