@@ -331,17 +331,15 @@ export function compare(
   const open = new Map<string, Movement>();
   for (const movement of movements) open.set(keyOf(movement), movement);
 
+  const movementsOf = lines.map((line) => taken(open, line));
+  const cancelled = takenBack(lines.filter((_, n) => movementsOf[n] === undefined));
   const findings: Finding[] = [];
   let matched = 0;
-  for (const line of lines) {
-    const key = line.transactionId === null ? null : keyOf({ ...line, transactionId: line.transactionId });
-    const movement = key === null ? undefined : open.get(key);
-    if (key === null || movement === undefined) {
-      if (inPeriod(line)) findings.push(findingOf('extra', null, line));
-      continue;
-    }
-    open.delete(key);
-    if (isAlike(movement, line)) matched++;
+  for (const [n, line] of lines.entries()) {
+    const movement = movementsOf[n];
+    if (movement === undefined) {
+      if (inPeriod(line) && !cancelled.has(line)) findings.push(findingOf('extra', null, line));
+    } else if (isAlike(movement, line)) matched++;
     else if (inPeriod(line) || hasSettled(movement)) findings.push(findingOf('different', movement, line));
   }
   for (const movement of open.values()) {
@@ -350,14 +348,56 @@ export function compare(
   return { matched, findings };
 }
 
+/** The movement that the line is of, which is none of another's then. */
+function taken(
+  open: Map<string, Movement>,
+  { transactionId, reversal }: StatementLine,
+): Movement | undefined {
+  if (transactionId === null) return undefined;
+  const key = keyOf({ transactionId, reversal });
+  const movement = open.get(key);
+  open.delete(key);
+  return movement;
+}
+
+/** Of lines that the ledger has no movement for: each payment that was taken back, with the reversal. Together they move nothing, and the
+ *  ledger may well have neither: it was taken back before anybody knew of it. */
+function takenBack(lines: readonly StatementLine[]): Set<StatementLine> {
+  // Of a statement of another route none has a movement: only what may be half of a pair is kept.
+  const reversed = new Set(
+    lines.filter(({ reversal }) => reversal).map(({ transactionId }) => transactionId),
+  );
+  const cancelled = new Set<StatementLine>();
+  const alone = new Map<string, StatementLine[]>();
+  for (const line of lines) {
+    const { transactionId, reversal, amountText, currency } = line;
+    if (transactionId === null || !reversed.has(transactionId)) continue;
+    const amount = Number(unsigned(amountText));
+    const opposite = alone.get(`${transactionId} ${!reversal} ${amount} ${currency}`)?.shift();
+    if (opposite !== undefined) {
+      cancelled.add(opposite).add(line);
+      continue;
+    }
+    const own = `${transactionId} ${reversal} ${amount} ${currency}`;
+    const others = alone.get(own);
+    if (others === undefined) alone.set(own, [line]);
+    else others.push(line);
+  }
+  return cancelled;
+}
+
 function keyOf({ transactionId, reversal }: { transactionId: string; reversal: boolean }): string {
   return reversal ? `${transactionId} reversal` : transactionId;
 }
 
 function isAlike({ amount, currency }: Movement, line: StatementLine): boolean {
   if (line.currency !== null && line.currency !== currency) return false;
-  // Which sign money that goes out has differs by provider.
-  return fromMajorUnits(line.amountText.replace(/^[+-]/, ''), currency) === amount;
+  return fromMajorUnits(unsigned(line.amountText), currency) === amount;
+}
+
+/** Which sign money that goes out has differs by provider. */
+function unsigned(amountText: string): string {
+  return amountText.replace(/^[+-]/, '');
 }
 
 function findingOf(kind: Finding['kind'], movement: Movement | null, line: StatementLine | null): Finding {

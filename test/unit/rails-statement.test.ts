@@ -205,6 +205,57 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
   t.strictSame(periodOf(lines), { from: START, to: START + 24 * HOUR });
 });
 
+t.test(
+  'what was paid and taken back while the ledger has neither has moved nothing: both books agree',
+  (t) => {
+    const [failed, twice, unheard, other, once] = [1, 2, 3, 4, 5].map((number) => id('charge', number)) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    const period = { from: START, to: START + HOUR, slackMs: 0 };
+    const ledger = floatOf('mtn_ke', period, [
+      record(
+        START,
+        ...[failed, twice, unheard, other, once].map((each) => created('ChargeCreated', each, 500)),
+      ),
+      // The network took it back before it confirmed it (src/domain/decide/outcome.ts).
+      record(START, { type: 'TransactionFailed', id: failed }),
+      record(START + 1, { type: 'TransactionSucceeded', id: twice }),
+      record(START + 1, { type: 'TransactionSucceeded', id: unheard }),
+    ]);
+    const rows = [
+      line(failed, '-5', START + 2, 'reversal'),
+      line(failed, '5.00', START + 1),
+      line(twice, '5', START + 1),
+      line(twice, '5', START + 2),
+      line(twice, '5', START + 3, 'reversal'),
+      line(unheard, '5', START + 1),
+      line(unheard, '5', START + 2, 'reversal'),
+      line(other, '5', START + 1),
+      line(other, '4', START + 2, 'reversal'),
+      line(once, '5', START + 1),
+      line(once, '5', START + 2),
+      line(once, '5', START + 3, 'reversal'),
+    ];
+    const lines = readStatement([HEADINGS, ...rows].join('\n'), DEFAULT_COLUMNS, 'Z');
+    const { matched, findings } = compare(ledger.movements, lines, period);
+    t.equal(matched, 2);
+    t.strictSame(
+      findings.map(({ kind, transactionId, statement }) => [kind, transactionId, statement]),
+      [
+        ['extra', unheard, '5 KES reversed'],
+        ['extra', other, '5 KES'],
+        ['extra', other, '4 KES reversed'],
+        ['extra', once, '5 KES'],
+      ],
+    );
+    t.end();
+  },
+);
+
 t.test('what a finding says, also of a statement without times and currencies', async (t) => {
   const reversed = id('charge', 1);
   const period = { from: START, to: START + 1, slackMs: 0 };
