@@ -291,6 +291,9 @@ export const LIMITS = {
   /** A partition that is free for this long is taken by the node that is next in line, if it has a copy: the one that is to have it may have
    *  far to go, as an empty machine. Longer than an election among nats-servers (4 to 9 s), and less than a caller waits. */
   leaseLeftMs: 10_000,
+  /** Who has failed to take a partition over for leaseLeftMs comes after all others for this long, ms: whenever it tries again its callers
+   *  wait for a hand-over, and for the failure. */
+  takeOverFailingMs: 600_000,
   /** Partitions that one node takes over at once, so that one large log does not hold up the rest. */
   takeOversMax: 16,
   /** Between two looks at streams that are in use, while one is due. */

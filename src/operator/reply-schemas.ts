@@ -300,6 +300,7 @@ export const PartitionList = list(
     epoch: count('Of its writer: higher with each that took it over.'),
     damaged_on: nodes,
     unproven_on: nodes,
+    failing_on: nodes,
     sequence: wholeOrNull({
       description: 'Of the last record of its log; null: it is written elsewhere.',
     }),

@@ -70,6 +70,7 @@ export function partitionMap({ table, counts }: ClusterNats, storage: Storage | 
         epoch: lease?.epoch ?? 0,
         damaged_on: nodesThatSay(table, 'damaged', group, partition),
         unproven_on: nodesThatSay(table, 'unproven', group, partition),
+        failing_on: nodesThatSay(table, 'failing', group, partition),
         sequence: here?.log.durable ?? null,
         checkpoint_lag: here?.partition.checkpointLag ?? null,
       };
@@ -77,10 +78,11 @@ export function partitionMap({ table, counts }: ClusterNats, storage: Storage | 
   );
 }
 
-/** Live nodes that say it of the partition: their copy is damaged, or they cannot prove it; or this for no reason of their own. */
+/** Live nodes that say it of the partition: their copy is damaged, they cannot prove it, be it for no reason of their own, or they have
+ *  failed to take it over for long. */
 function nodesThatSay(
   { nodes }: Pick<LeaseTable, 'nodes'>,
-  what: 'damaged' | 'unproven' | 'doubtedElsewhere',
+  what: 'damaged' | 'unproven' | 'doubtedElsewhere' | 'failing',
   group: GroupName,
   partition: number,
 ): string[] {

@@ -2,7 +2,7 @@
 // die, leave and come back, around a bucket that answers late or never. The ownership is the real one.
 
 import type { GroupName } from '../../src/bus/bus.ts';
-import { EpochPassed, type PartitionHost } from '../../src/bus/ownership.ts';
+import { EpochPassed, NotSoon, type PartitionHost } from '../../src/bus/ownership.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LeaseOwnership } from '../../src/nats/leases/lease-ownership.ts';
 import type { Leases } from '../../src/nats/leases/lease-ownership.ts';
@@ -397,7 +397,7 @@ export class Node implements PartitionHost, Leases {
     if (!this.provesNothing && other === null) return void this.#unproven.delete(partition);
     this.followed.delete(partition);
     this.#unproven.set(partition, this.provesNothing ? 'itself' : 'another');
-    throw new Error('nothing proves the log');
+    throw new NotSoon('nothing proves the log');
   }
 
   forget(_group: GroupName, partition: number): Promise<void> {

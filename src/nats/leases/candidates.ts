@@ -6,8 +6,8 @@ import type { LeaseTable } from './lease-table.ts';
 import { rankNodes } from './rendezvous.ts';
 import { partitionKey } from '../subjects.ts';
 
-/** Why a node is not to have a partition, as its session says it. */
-export type Flaw = 'damaged' | 'unproven';
+/** Why a node is not to have a partition, or only where no other takes it, as its session says it. */
+export type Flaw = 'damaged' | 'unproven' | 'failing';
 
 export interface CandidatesOptions {
   readonly nodes: LeaseTable['nodes'];
@@ -24,9 +24,13 @@ export class Candidates {
     this.#options = options;
   }
 
-  /** For the partition, from first choice to last. */
+  /** For the partition, from first choice to last. Those that fail to take it over come last: they may be all that there are. */
   ranked(place: PartitionPlace): string[] {
-    return rankNodes(this.of(place), place.group, place.partition);
+    const { group, partition } = place;
+    const { failing = [], others = [] } = Object.groupBy(this.of(place), (name) =>
+      this.#has(name, 'failing', place) ? 'failing' : 'others',
+    );
+    return [...rankNodes(others, group, partition), ...rankNodes(failing, group, partition)];
   }
 
   /** For the partition. Nodes that cannot prove their logs count only if no node can. One whose copy is damaged never does. */

@@ -8,10 +8,12 @@
 //
 // Invariant: whatever a step ends with, its place is not left between two stages: what is free may be claimed at the next look.
 
+import { NatsError } from 'nats';
 import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
 import { EpochPassed, NotSoon, type PartitionHost } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { pause } from '../../pause.ts';
+import { ReplicaUnavailable } from '../log/stream-replica.ts';
 import { leaseKey, partitionKey } from '../subjects.ts';
 import { messageOf } from '../../../wal/thrown.ts';
 import type { Flaw } from './candidates.ts';
@@ -35,6 +37,10 @@ export interface Place extends PartitionPlace {
   warm: boolean;
   /** Not tried again before, monotonic milliseconds. */
   retryAt: number;
+  /** It could not be taken over since then, by a fault that may be this node's, monotonic milliseconds; null: the last try went well. */
+  failingSince: number | null;
+  /** At the last of these. */
+  failedAt: number;
   /** The problem that was told last; null: none since it was held or followed. */
   told: string | null;
 }
@@ -50,6 +56,8 @@ export function freePlace(group: GroupName, partition: number): Place {
     lastTerm: null,
     warm: false,
     retryAt: 0,
+    failingSince: null,
+    failedAt: 0,
     told: null,
   };
 }
@@ -57,6 +65,19 @@ export function freePlace(group: GroupName, partition: number): Place {
 /** Its lease was not said again in time: it may be another's. */
 export function hasLapsed({ lastTerm }: Place): boolean {
   return lastTerm !== null && !isWithin(lastTerm);
+}
+
+/** Not of what every node would meet, nor where this one may have more of the log than those that would have it instead. */
+function mayBeOwnFault(error: unknown): boolean {
+  const isElsewhere = error instanceof NatsError || error instanceof ReplicaUnavailable;
+  return !isElsewhere && !(error instanceof NotSoon) && !(error instanceof EpochPassed);
+}
+
+/** It is not to be tried again where another node takes it: whatever the reason is, it has lasted longer than an election among
+ *  nats-servers. */
+export function isFailing({ failingSince, failedAt }: Place): boolean {
+  if (failingSince === null || failedAt - failingSince < LIMITS.leaseLeftMs) return false;
+  return performance.now() - failedAt < LIMITS.takeOverFailingMs;
 }
 
 export interface LeaseMovesOptions {
@@ -102,6 +123,7 @@ export class LeaseMoves {
       if (hasFlaw('damaged', place)) throw new Error('the copy of this node is damaged');
       place.stage = 'held';
       place.told = null;
+      place.failingSince = null;
       host.serve(group, partition);
       onMoved();
     } catch (error) {
@@ -112,6 +134,11 @@ export class LeaseMoves {
   async #endClaim(place: Place, error: unknown): Promise<void> {
     const { hasFlaw } = this.#options;
     this.#tellOnce(place, 'could not be taken over', error);
+    const wasFailing = isFailing(place);
+    if (mayBeOwnFault(error)) {
+      place.failedAt = performance.now();
+      place.failingSince ??= place.failedAt;
+    }
     // Before it is free: what is free may be claimed at the next look, which its own return brings about.
     this.#putOff(place, error);
     if (error instanceof EpochPassed) {
@@ -119,7 +146,7 @@ export class LeaseMoves {
       // Whoever wrote under it, and whose lease was dropped from the bucket, may hold it for so long without hearing of this one.
       place.retryAt = performance.now() + LIMITS.leaseMs;
     }
-    await this.giveUp(place, hasFlaw('unproven', place));
+    await this.giveUp(place, hasFlaw('unproven', place) || (isFailing(place) && !wasFailing));
   }
 
   /** Once for each partition, before anything is decided in it. Should it not be written, the next claim tries again. */

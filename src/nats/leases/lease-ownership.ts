@@ -16,7 +16,7 @@ import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
 import type { Ownership, PartitionHost } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
-import { freePlace, hasLapsed, LeaseMoves, type Place, type Stage } from './lease-moves.ts';
+import { freePlace, hasLapsed, isFailing, LeaseMoves, type Place, type Stage } from './lease-moves.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
 import { NodeSession, type SessionWords } from './node-session.ts';
 import { pause } from '../../pause.ts';
@@ -205,6 +205,7 @@ export class LeaseOwnership implements Ownership {
     const doubtedElsewhere = keysOf(
       (place) => host.isDoubtedElsewhere?.(place.group, place.partition) ?? false,
     );
+    const failing = keysOf(isFailing);
     return {
       groups: Object.keys(partitions) as GroupName[],
       state: this.#state,
@@ -212,6 +213,7 @@ export class LeaseOwnership implements Ownership {
       isShort: isShort?.() ?? false,
       damaged: keysOf((place) => this.#hasFlaw('damaged', place)),
       unproven: keysOf((place) => this.#hasFlaw('unproven', place)),
+      ...(failing.length === 0 ? {} : { failing }),
       ...(doubtedElsewhere.length === 0 ? {} : { doubtedElsewhere }),
       ...(terms === undefined ? {} : { terms }),
     };
@@ -219,6 +221,10 @@ export class LeaseOwnership implements Ownership {
 
   #hasFlaw(what: Flaw, { group, partition }: PartitionPlace): boolean {
     const { isDamaged, host } = this.#options;
+    if (what === 'failing') {
+      const place = this.#place(group, partition);
+      return place !== undefined && isFailing(place);
+    }
     const own = what === 'damaged' ? isDamaged?.(group, partition) : host.isUnproven?.(group, partition);
     return own ?? false;
   }

@@ -36,6 +36,8 @@ export interface NodeEntry {
   readonly unproven?: readonly string[];
   /** Of these, those that it cannot prove only because another node says that of itself. Absent: none. */
   readonly doubtedElsewhere?: readonly string[];
+  /** Those that it has failed to take over for long: it has them only where no other takes them. Absent: none. */
+  readonly failing?: readonly string[];
   /** By group, a hash of what it decides by (src/cluster/node-terms.ts). Absent: not known. */
   readonly terms?: Readonly<Partial<Record<GroupName, string>>>;
 }

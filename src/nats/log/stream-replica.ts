@@ -31,7 +31,7 @@ export class Fenced extends Error {
 }
 
 /** JetStream could not be reached for streamPublishMs; whether the batch is stored is not known. */
-class ReplicaUnavailable extends Error {
+export class ReplicaUnavailable extends Error {
   constructor(what: string) {
     super(`the replica cannot be reached: ${what}`);
     this.name = 'ReplicaUnavailable';
