@@ -14,6 +14,7 @@ import type {
   Subscription,
 } from 'nats';
 import { LIMITS } from '../limits.ts';
+import { pause } from '../pause.ts';
 import { CannotConnect, NatsEnded, NatsUnfit } from './errors.ts';
 import { persist } from './persist.ts';
 import { Semaphore } from './semaphore.ts';
@@ -46,7 +47,7 @@ export interface NatsLink {
    *  end that. */
   onReconnect(listener: () => void): () => void;
   close(): Promise<void>;
-  /** Sends what stands ready, and closes. */
+  /** Sends what stands ready, where the server takes it, and closes. */
   drain(): Promise<void>;
 }
 
@@ -113,9 +114,11 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
       isOurs = true;
       return connection.close();
     },
-    drain() {
+    async drain() {
       isOurs = true;
-      return connection.drain();
+      // One that answers nothing would be waited for until that is found out, and then for another to connect to.
+      await Promise.race([connection.drain(), pause(LIMITS.natsPingMs)]);
+      await connection.close();
     },
   };
 }

@@ -23,7 +23,8 @@ export async function persist<Result>(
     try {
       return await act();
     } catch (error) {
-      if (performance.now() > until || isFinal?.(error) === true) throw error;
+      const nextAt = performance.now() + LIMITS.natsReconnectMs;
+      if (nextAt > until || isFinal?.(error) === true) throw error;
       if (attempt === 1) onWaiting?.(error);
     }
     await pause(LIMITS.natsReconnectMs);

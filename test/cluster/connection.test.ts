@@ -22,7 +22,9 @@ import { CannotConnect } from '../../src/nats/errors.ts';
 import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/bus/nats-bus.ts';
 import { joining } from '../../src/nats/nats-problem.ts';
+import { persist } from '../../src/nats/persist.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { pause } from '../../src/pause.ts';
 import { link, RoutesByHand } from './adapters.ts';
 import { done, repeatable } from './bus-driven.ts';
 import { needs } from '../needs.ts';
@@ -148,6 +150,31 @@ t.test('a client that gives up for good is told of; one that is closed here is n
   await connection.close();
   await waitFor('it is told', 5_000, () => ends.length > 0);
   t.strictSame(ends.map(String), ['NatsEnded: the NATS client has ended its connection for good']);
+});
+
+t.test('who leaves waits for no server that does not answer, until that is found out', async (t) => {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const problems: string[] = [];
+  const leaving = await link(servers.url, 'leaving', { onProblem: (problem) => void problems.push(problem) });
+  leaving.connection.subscribe('some');
+  await leaving.connection.flush();
+  await servers.kill(0, 'SIGSTOP');
+  leaving.connection.publish('some', 'text');
+  await leaving.drain();
+  t.ok(leaving.connection.isClosed());
+  t.strictSame(problems, []);
+});
+
+t.test('what was asked for as long as it may be is not asked for again', async (t) => {
+  let asked = 0;
+  const ask = async (): Promise<never> => {
+    asked++;
+    await pause(LIMITS.natsReconnectMs * 1.5);
+    throw new Error('no answer in time');
+  };
+  await t.rejects(persist(ask, { forMs: LIMITS.natsReconnectMs * 2 }), { message: 'no answer in time' });
+  t.equal(asked, 1);
 });
 
 t.test('credentials that are renewed in their file are those of the next connection', async (t) => {

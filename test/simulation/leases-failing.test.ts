@@ -1,4 +1,5 @@
-// Who fails to take a partition over, again and again, and leaves it to another; and who does not.
+// Who fails to take a partition over, again and again, and leaves it to another; and who does not. And who leaves while nobody can be told
+// of it.
 
 import { NatsError } from 'nats';
 import t from 'tap';
@@ -53,3 +54,42 @@ t.test('nobody is passed over for what others would meet too, or would write in 
     t.strictSame([world.wrong, again.ownership.heldCount], [[], PARTITIONS - ofB]);
   }
 });
+
+t.test('a node that leaves while NATS is away waits no longer than an election takes', async (t) => {
+  for (const awayMs of [0, 60_000]) {
+    const world = new World(randomFrom(SEED));
+    world.isCalm = true;
+    const [a, b] = [world.join('a'), world.join('b')];
+    await world.until(10_000);
+    t.ok(a.serving.size > 0 && b.serving.size > 0);
+    for (const node of [a, b]) node.isCutUntil = Infinity;
+    await world.until(10_000 + awayMs);
+    const begunAt = world.now;
+    let leftAt = Infinity;
+    world.at(begunAt, a, () => void a.ownership.drain().then(() => (leftAt = world.now)));
+    await world.until(begunAt + LIMITS.drainMs * 3);
+    t.equal(a.openCount, 0);
+    const most = (awayMs === 0 ? LIMITS.leaseMs + LIMITS.leaseLeftMs : 0) + LIMITS.streamAckMs * 4;
+    t.ok(leftAt - begunAt < most, `after ${leftAt - begunAt} ms, away for ${awayMs} ms before`);
+  }
+});
+
+t.test(
+  'nor does one that leaves during an election: others have what it had as soon as that is over',
+  async (t) => {
+    const world = new World(randomFrom(SEED));
+    world.isCalm = true;
+    const [a, b] = [world.join('a'), world.join('b')];
+    await world.until(10_000);
+    const unprepared = b.unprepared.length;
+    for (const node of [a, b]) node.isCutUntil = 18_000;
+    let leftAt = Infinity;
+    world.at(world.now, a, () => void a.ownership.drain().then(() => (leftAt = world.now)));
+    await world.until(17_000);
+    t.equal(leftAt, Infinity);
+    await world.until(25_000);
+    t.ok(leftAt < Infinity);
+    t.equal(b.ownership.heldCount, PARTITIONS);
+    t.strictSame([world.wrong, b.unprepared.length], [[], unprepared]);
+  },
+);

@@ -260,7 +260,7 @@ export class LeaseMoves {
     }
   }
 
-  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session. Of one that was dropped and
+  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session, or has ended. Of one that was dropped and
    *  has lapsed nothing is said: another may have claimed it, whose claim was dropped, too, and was not heard of here. */
   async giveBack(place: Place): Promise<void> {
     const { table, session } = this.#options;
@@ -270,7 +270,7 @@ export class LeaseMoves {
     const entry = { ...lease.value, node: null, session: null };
     for (let attempt = 0; attempt < 3; attempt++) {
       const written = await table.write(leaseKey(group, partition), entry, lease.revision);
-      if (written !== null) return;
+      if (written !== null || !session.isValid) return;
     }
   }
 

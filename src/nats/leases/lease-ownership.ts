@@ -172,10 +172,12 @@ export class LeaseOwnership implements Ownership {
     await this.#session.renew();
     const until = performance.now() + LIMITS.drainMs;
     // Others warm up and say that they want; what nobody wants by then, or could have, is let go. What is on its way in or out
-    // needs the log and NATS, which go next, whoever has it then. What is only being prepared nobody misses.
+    // needs the log and NATS, which go next, whoever has it then. What is only being prepared nobody misses. And of whom NATS takes
+    // nothing, for longer than an election among its servers, nobody hears that it leaves.
     const isWaitedFor = (place: Place): boolean => {
       if (place.stage === 'claiming' || place.stage === 'releasing') return true;
-      return place.stage === 'held' && this.#candidates.of(place).length > 0;
+      const isHeard = this.#session.invalidMs < LIMITS.leaseLeftMs;
+      return place.stage === 'held' && isHeard && this.#candidates.of(place).length > 0;
     };
     while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
       this.#look();

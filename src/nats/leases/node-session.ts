@@ -76,6 +76,11 @@ export class NodeSession {
     return isWithin(this.#term);
   }
 
+  /** For how long anybody may have ended it, ms. */
+  get invalidMs(): number {
+    return this.isValid ? 0 : performance.now() - this.#term.until;
+  }
+
   /** What was not heard by the node counts from here, monotonic milliseconds: since then every renewal went through, and was heard of.
    *  Infinity: the last ones are not. */
   get healthySince(): number {
