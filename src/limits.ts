@@ -298,6 +298,8 @@ export const LIMITS = {
   takeOversMax: 16,
   /** Between two looks at streams that are in use, while one is due. */
   streamsLookMs: 5_000,
+  /** Between two looks at streams that have not taken what is written to them for streamStallMs. */
+  streamsStalledLookMs: 1_000,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
   /** The same if nothing proves the log of this node: then it takes a person, or a new snapshot. */

@@ -25,7 +25,12 @@ import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { persist } from '../nats/persist.ts';
 import { isNotFound, leadElsewhere } from '../nats/streams.ts';
 import { logStream } from '../nats/subjects.ts';
-import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/log/stream-replica.ts';
+import {
+  AsyncStreamReplica,
+  type LogReplica,
+  StreamReplica,
+  type WaitingBatch,
+} from '../nats/log/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
 import { FollowedLogs } from './followed-logs.ts';
 import { webhooksLogicOf } from '../storage/groups.ts';
@@ -36,6 +41,7 @@ import type { PartitionRunner } from './partition-runner.ts';
 import type { HostedPartition, Storage } from '../storage/storage.ts';
 import { streamFirst } from './stream-first.ts';
 import { UnprovenLogs } from './unproven-logs.ts';
+import { placeOf } from '../../wal/types.ts';
 import { asError } from '../../wal/thrown.ts';
 
 export interface WrittenLogsOptions extends Pick<LogProofOptions, 'unprovenOn'> {
@@ -141,15 +147,20 @@ export class WrittenLogs implements PartitionRunner {
   /** For /readyz: streams that do not take what this node writes; null: there are none. */
   get stall(): string | null {
     const now = performance.now();
-    const stalled = [...this.#writers].flatMap(([key, { replica }]) => {
-      const waiting = replica?.waiting ?? null;
-      return waiting === null || now - waiting.since < LIMITS.streamStallMs ? [] : [{ key, ...waiting }];
-    });
+    const stalled = this.#stalled();
     const [longest] = stalled.toSorted((a, b) => a.since - b.since);
     if (longest === undefined) return null;
     const keys = stalled.map(({ key }) => key).join(', ');
     const seconds = Math.floor((now - longest.since) / 1_000);
     return `NATS has not taken what this node writes to ${keys} for ${seconds} s: ${longest.why ?? 'it says nothing'}`;
+  }
+
+  #stalled(): ({ readonly key: string } & WaitingBatch)[] {
+    const now = performance.now();
+    return [...this.#writers].flatMap(([key, { replica }]) => {
+      const waiting = replica?.waiting ?? null;
+      return waiting === null || now - waiting.since < LIMITS.streamStallMs ? [] : [{ key, ...waiting }];
+    });
   }
 
   /** Of a partition that is written here; null: it is not. */
@@ -340,6 +351,17 @@ export class WrittenLogs implements PartitionRunner {
     if (failure !== null) throw failure;
   }
 
+  /** Of what has waited for long. A server that leads with a short copy may say nothing at all to what is written there: its writer would
+   *  wait for streamPublishMs, longer than its callers do, and only then find out why. */
+  async lookAtStalled(): Promise<void> {
+    const looks = this.#stalled().map(async ({ key }) => {
+      const { group, partition } = placeOf(key);
+      // Where nobody can say, there is no leader yet.
+      await this.#lookAtStream(group as GroupName, partition).catch(() => {});
+    });
+    await Promise.all(looks);
+  }
+
   async #lookAtStream(group: GroupName, partition: number): Promise<void> {
     const { faults, onFenced, log } = this.#options;
     await faults.lookAtLog(group, partition);
@@ -349,6 +371,8 @@ export class WrittenLogs implements PartitionRunner {
     await pause(LIMITS.takeOverRetryMs);
     if (!(await this.#hasForgotten(group, partition, replica))) return;
     if (this.#replicaOf(group, partition) !== replica) return;
+    // Whoever opens it finds the same.
+    if (replica.waiting !== null) await this.#leadElsewhere(group, partition);
     log.warn({ group, partition }, 'NATS has forgotten what it had taken: the partition is opened anew');
     onFenced(group, partition);
   }

@@ -289,6 +289,7 @@ function startJobs(nats: ClusterNats, { disk, logs, host, terms, openings }: Wor
   }
   if (logs !== null) {
     jobs.oneAtATime(LIMITS.followedViewsEveryMs, () => logs.keepViewsUp());
+    jobs.oneAtATime(LIMITS.streamsStalledLookMs, () => logs.lookAtStalled());
     jobs.oneAtATime(LIMITS.snapshotLookMs, () => logs.snapshots.save());
     jobs.everyDay(() => logs.snapshots.removeAbandoned());
   }

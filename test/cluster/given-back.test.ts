@@ -206,6 +206,40 @@ t.test('and whoever serves it finds out', async (t) => {
   t.equal(fenced, 1, 'also beside a stream that is gone, and one of which nobody says anything');
 });
 
+t.test('at once, where what it writes next has no answer for long', async (t) => {
+  const [FORGOTTEN, WHOLE] = [38, 39];
+  const fenced: number[] = [];
+  let isSilent = false;
+  // As a server that leads with a short copy.
+  const to = {
+    publish: async (...published: Parameters<StreamPublisher['publish']>) =>
+      isSilent
+        ? ({ type: 'unanswered', description: 'no acknowledgement in time' } as const)
+        : publisher.publish(...published),
+  } as StreamPublisher;
+  const onFenced = (_: string, partition: number): void => void fenced.push(partition);
+  const { host, logs, storage, lines, stop } = startHost({}, null, { onFenced, to });
+  t.teardown(stop);
+  for (const partition of [FORGOTTEN, WHOLE]) {
+    await host.acquire('accounts', partition, 1);
+    host.serve('accounts', partition);
+    await writeAccounts(storage, partition, LIMITS.streamForgottenMax + 2);
+  }
+  await forgetLast(nats, FORGOTTEN, LIMITS.streamForgottenMax + 2);
+  isSilent = true;
+  const command = { ...OPEN_ACCOUNT, deadline: Date.now() + 60_000 };
+  for (const partition of [FORGOTTEN, WHOLE]) void send(storage, partition, command);
+  await until(() => logs.stall?.includes(`accounts/${FORGOTTEN}, accounts/${WHOLE} `) === true);
+  await logs.lookAtStalled();
+  t.strictSame(fenced, [FORGOTTEN]);
+  for (const partition of [FORGOTTEN, WHOLE]) await host.lose('accounts', partition);
+  const isLedElsewhere = (): boolean =>
+    lines.some((line) => line.includes(`the leader of ${logStream('accounts', FORGOTTEN)} lacks what`));
+  t.notOk(isLedElsewhere());
+  await t.rejects(host.acquire('accounts', FORGOTTEN, 2), { name: 'LogDiverged' });
+  t.ok(isLedElsewhere(), 'nor is it waited until it is found once more');
+});
+
 t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
   const [READ_BEFORE, READ_SINCE, SEVERAL] = [29, 30, 35];
   const { host, storage, stop } = startHost();
