@@ -298,6 +298,9 @@ export const LIMITS = {
   takeOversMax: 16,
   /** Between two looks at streams that are in use, while one is due. */
   streamsLookMs: 5_000,
+  /** Servers that are asked to lead a stream one after the other where each lacks what was acknowledged, before that has to wait for
+   *  unprovenRetryMs each time. There are three, and NATS draws which. */
+  streamLeadersAtOnce: 4,
   /** Between two looks at streams that have not taken what is written to them for streamStallMs. */
   streamsStalledLookMs: 1_000,
   /** Pause after a take-over that failed. */

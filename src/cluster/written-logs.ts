@@ -66,10 +66,10 @@ export interface WrittenLogsOptions extends Pick<LogProofOptions, 'unprovenOn'> 
 }
 
 interface ShortLeader {
-  /** It leads, monotonic milliseconds: one that was just elected may not have read its own journal yet. */
+  /** That others were asked to lead since. */
+  readonly leaders: number;
+  /** It leads, monotonic milliseconds. */
   readonly until: number;
-  /** That another was asked to. */
-  readonly isSaid: boolean;
 }
 
 interface Writer {
@@ -232,17 +232,19 @@ export class WrittenLogs implements PartitionRunner {
 
   /** What the stream has is in the local log, which nobody follows it into any more. */
   async #endOf(group: GroupName, partition: number): Promise<EndOfLog> {
-    try {
-      const sendOn = this.#sendOn(group, partition);
-      const follower = await this.#followed.follow(group, partition, sendOn);
-      const end = await follower.reachEnd(sendOn);
-      this.#short.delete(`${group}/${partition}`);
-      return end;
-    } catch (error) {
-      if (error instanceof StreamLacks) await this.#leadElsewhere(group, partition);
-      throw error;
-    } finally {
-      await this.forget(group, partition);
+    for (;;) {
+      try {
+        const sendOn = this.#sendOn(group, partition);
+        const follower = await this.#followed.follow(group, partition, sendOn);
+        const end = await follower.reachEnd(sendOn);
+        this.#short.delete(`${group}/${partition}`);
+        return end;
+      } catch (error) {
+        if (!(error instanceof StreamLacks) || !(await this.#leadElsewhere(group, partition))) throw error;
+      } finally {
+        await this.forget(group, partition);
+      }
+      await pause(LIMITS.takeOverRetryMs);
     }
   }
 
@@ -267,27 +269,33 @@ export class WrittenLogs implements PartitionRunner {
   }
 
   /** nats-server 2.9 can elect a server whose copy of the stream is short, for good. Whoever would write there finds it out, and has
-   *  another lead each time that it tries again, until one does that has what was acknowledged. Not the first time: a leader that was
-   *  just elected may not have read its own journal yet. */
-  async #leadElsewhere(group: GroupName, partition: number): Promise<void> {
+   *  another lead, until one does that has what was acknowledged: a few at once, for callers wait, and then each time that it tries again.
+   *  Not the first time: a leader that was just elected may not have read its own journal yet. Resolves with whether it is to be read
+   *  again at once. */
+  async #leadElsewhere(group: GroupName, partition: number): Promise<boolean> {
     const { link, log } = this.#options;
     const key = `${group}/${partition}`;
     const known = this.#short.get(key);
     const now = performance.now();
-    if (known === undefined) this.#short.set(key, { until: now, isSaid: false });
-    if (known === undefined || now < known.until) return;
-    this.#short.set(key, { until: now + LIMITS.unprovenRetryMs, isSaid: true });
+    if (known === undefined) this.#short.set(key, { leaders: 0, until: now });
+    if (known === undefined) return true;
+    if (now < known.until) return false;
+    const leaders = known.leaders + 1;
+    const isQuick = leaders < LIMITS.streamLeadersAtOnce;
+    this.#short.set(key, { leaders, until: isQuick ? now : now + LIMITS.unprovenRetryMs });
     const stream = logStream(group, partition);
     const refusal = await leadElsewhere(link, stream);
-    if (known.isSaid) return;
     const what = `the leader of ${stream} lacks what this machine has`;
-    if (refusal === null) {
+    if (leaders === 1 && refusal === null) {
       log.warn(
         { group, partition },
         `${what}: another server leads it now, and so each time that this one is no better. See "The leader has a short copy" in ` +
           'deploy/nats/README.md',
       );
-    } else log.warn({ group, partition, why: refusal }, `${what}, and no other could be asked to lead`);
+    } else if (leaders === 1) {
+      log.warn({ group, partition, why: refusal }, `${what}, and no other could be asked to lead`);
+    }
+    return refusal === null && isQuick;
   }
 
   #served(group: GroupName, partition: number, replica: LogReplica): Served {
@@ -371,8 +379,6 @@ export class WrittenLogs implements PartitionRunner {
     await pause(LIMITS.takeOverRetryMs);
     if (!(await this.#hasForgotten(group, partition, replica))) return;
     if (this.#replicaOf(group, partition) !== replica) return;
-    // Whoever opens it finds the same.
-    if (replica.waiting !== null) await this.#leadElsewhere(group, partition);
     log.warn({ group, partition }, 'NATS has forgotten what it had taken: the partition is opened anew');
     onFenced(group, partition);
   }

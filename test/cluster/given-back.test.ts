@@ -218,14 +218,14 @@ t.test('at once, where what it writes next has no answer for long', async (t) =>
         : publisher.publish(...published),
   } as StreamPublisher;
   const onFenced = (_: string, partition: number): void => void fenced.push(partition);
-  const { host, logs, storage, lines, stop } = startHost({}, null, { onFenced, to });
+  const { host, logs, storage, stop } = startHost({}, null, { onFenced, to });
   t.teardown(stop);
   for (const partition of [FORGOTTEN, WHOLE]) {
     await host.acquire('accounts', partition, 1);
     host.serve('accounts', partition);
-    await writeAccounts(storage, partition, LIMITS.streamForgottenMax + 2);
+    await writeAccounts(storage, partition, 2);
   }
-  await forgetLast(nats, FORGOTTEN, LIMITS.streamForgottenMax + 2);
+  await forgetLast(nats, FORGOTTEN, 1);
   isSilent = true;
   const command = { ...OPEN_ACCOUNT, deadline: Date.now() + 60_000 };
   for (const partition of [FORGOTTEN, WHOLE]) void send(storage, partition, command);
@@ -233,11 +233,6 @@ t.test('at once, where what it writes next has no answer for long', async (t) =>
   await logs.lookAtStalled();
   t.strictSame(fenced, [FORGOTTEN]);
   for (const partition of [FORGOTTEN, WHOLE]) await host.lose('accounts', partition);
-  const isLedElsewhere = (): boolean =>
-    lines.some((line) => line.includes(`the leader of ${logStream('accounts', FORGOTTEN)} lacks what`));
-  t.notOk(isLedElsewhere());
-  await t.rejects(host.acquire('accounts', FORGOTTEN, 2), { name: 'LogDiverged' });
-  t.ok(isLedElsewhere(), 'nor is it waited until it is found once more');
 });
 
 t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
