@@ -62,12 +62,14 @@ export interface Service {
   stop(): Promise<void>;
 }
 
+type State = 'starting' | 'ready' | 'stopping' | 'failed';
+
 export async function startStandalone(options: ServiceOptions): Promise<Service> {
   assertLimits();
   const { config, log, onFailure, connectionsMax } = options;
   const startedAt = performance.now();
   const clock = createProcessClock();
-  let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
+  let state: State = 'starting';
 
   // 1. The data directory, and what standalone makes for itself.
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
@@ -163,7 +165,7 @@ export async function startStandalone(options: ServiceOptions): Promise<Service>
   };
   await rails.setCallbackBase(config.callbackBaseUrl ?? urls.baseUrl);
   const demo = config.demo && damaged.size === 0 ? await offerDemo(operators, config.dataDir, urls) : null;
-  state = 'ready';
+  state = readyAfter(state);
   proof.cameThrough();
   ledger.scrub();
   log.info({ ...urls, partitions, ms: Math.round(performance.now() - startedAt) }, 'ready');
@@ -179,6 +181,13 @@ export async function startStandalone(options: ServiceOptions): Promise<Service>
   }
 
   return { ...urls, operatorToken, demo, stop };
+}
+
+/** Where something waited for a commit that has failed, the start goes on without it: that is told already, and the process about to
+ *  end. */
+function readyAfter(state: State): State {
+  if (state === 'failed') throw new Error('the service has failed while it started');
+  return 'ready';
 }
 
 /** Of a directory that is refused: no fault of the views, and it may be mended and tried again. */

@@ -9,6 +9,7 @@ import { WriteAheadLog } from '../../wal/log.ts';
 import { merchant } from '../unit/domain/scenario.ts';
 import { environmentOf } from './service-process.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
+import { traced, tracer } from '../tracer.ts';
 
 /** A service without a demo account over a directory of its own, until the test ends. */
 function start(t: Test): {
@@ -66,6 +67,25 @@ t.test(
     for (const line of said.trimEnd().split('\n')) t.doesNotThrow(() => JSON.parse(line), line);
   },
 );
+
+t.test('a start whose first commit fails says that, and not that it is ready', traced, (t) => {
+  const dataDir = temporaryDirectory(t);
+  const fails = ['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO'];
+  const main = spawnSync(
+    tracer,
+    ['-f', '-qq', '-o', '/dev/null', ...fails, process.execPath, 'src/main.ts'],
+    {
+      env: environmentOf(dataDir, {}),
+      encoding: 'utf8',
+      timeout: 120_000,
+    },
+  );
+  t.equal(main.status, 1);
+  t.match(main.stdout, /"level":"fatal".*"message":"the log has failed; stopping"/);
+  t.notMatch(main.stdout, /"message":"ready"/);
+  t.notMatch(main.stdout, /Daftari serves/);
+  t.end();
+});
 
 t.test('an argument is refused: what it was to set would be left at its default', async (t) => {
   const cwd = temporaryDirectory(t);
