@@ -18,7 +18,7 @@
 import { parseArgs } from 'node:util';
 import { proveFiles } from '../src/damage/files-proof.ts';
 import { printable } from '../wal/printable.ts';
-import { ownTerminal } from '../wal/tools/tool.ts';
+import { assertGivenOnce, ownTerminal } from '../wal/tools/tool.ts';
 import { noteUnreadable } from '../wal/unreadable.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 import { checkJournal, type Service } from './journal-check.ts';
@@ -47,7 +47,8 @@ function tellUntold(error: unknown): void {
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
+  const { values, tokens } = parseArgs({
+    tokens: true,
     options: {
       journal: { type: 'string' },
       'base-url': { type: 'string' },
@@ -56,6 +57,7 @@ async function main(): Promise<number> {
       help: { type: 'boolean', default: false },
     },
   });
+  assertGivenOnce(tokens, 'data-dir');
   const directories = values['data-dir'];
   if (values.help || (values.journal === undefined && directories.length === 0)) {
     terminal.out(`${HELP}\n`);

@@ -45,6 +45,7 @@ t.test('what cannot be checked is told in words, with status 2', async (t) => {
     [['--journal', join(directory, 'no.jsonl')], /^Could not tell: .*no\.jsonl has no creates\n$/],
     [['--journal', sent, ...away], /^Could not tell: acc_1: fetch failed: \S/],
     [['--data-dir', join(directory, 'empty')], /^Could not tell: .*empty holds no log\n$/],
+    [['--journal', 'a', '--journal', sent], /^Could not tell: --journal is given more than once/],
     [['--wrong'], /^Could not tell: .*--wrong/],
   ];
   for (const [args, words] of cases) {

@@ -146,7 +146,7 @@ t.test("reconcile: the provider's statement against the running service's log", 
   t.equal(same.status, 0, same.out + same.err);
   t.match(same.out, /11 agree, 0 do not\.\n$/);
 
-  const typo = await run('--route', 'mtn_ugg');
+  const typo = await rails(['reconcile', '--route', 'mtn_ugg', '--statement', path, '--data', data]);
   t.equal(typo.status, 1);
   t.match(typo.out, /no transaction of the route mtn_ugg; it has of airtel_ug, mtn_ug\. Is --route right\?/);
   // What was paid and taken back moved nothing.

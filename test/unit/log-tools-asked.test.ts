@@ -43,6 +43,12 @@ const strays: [string, string[], RegExp][] = [
     ['--to', next(), '--format', 'jsonl', '--from-sequence', '3', '--to-sequence', '2'],
     /--from-sequence 3 is behind --to-sequence 2/,
   ],
+  [
+    'verify',
+    ['--partition', '1', '--partition', '2'],
+    /--partition is given more than once: ask for one at a time/,
+  ],
+  ['replay', ['--until', '2026-01-01', '--until=2026-02-01'], /--until is given more than once/],
 ];
 for (const [name, args, message] of strays) {
   t.test(`${name} ${args.join(' ')}`, async (t) => {

@@ -180,9 +180,24 @@ function parsed(
   options: Readonly<Record<string, Pick<ToolOption, 'type'>>>,
 ): ToolInput['values'] {
   try {
-    return parseArgs({ args: [...args], options, strict: true }).values as ToolInput['values'];
+    const { values, tokens } = parseArgs({ args: [...args], options, strict: true, tokens: true });
+    assertGivenOnce(tokens);
+    return values as ToolInput['values'];
   } catch (error) {
     throw new UsageError(messageOf(error));
+  }
+}
+
+/** The last of two values would be taken, and the first passed over without a word. `severalOf`: an option that takes them all. */
+export function assertGivenOnce(
+  tokens: readonly { readonly kind: string; readonly name?: string; readonly value?: unknown }[],
+  severalOf: string | null = null,
+): void {
+  const given = new Set<string>();
+  for (const { kind, name, value } of tokens) {
+    if (kind !== 'option' || name === undefined || value === undefined || name === severalOf) continue;
+    if (given.has(name)) throw new UsageError(`--${name} is given more than once: ask for one at a time`);
+    given.add(name);
   }
 }
 
