@@ -40,7 +40,7 @@ export function percentile(values: readonly number[], percent: number): number {
 export interface Comparison {
   /** Median of the second over median of the first. */
   readonly ratio: number;
-  /** 'unknown': too few repeats to tell. */
+  /** 'unknown': too few repeats to tell, or one has nothing to take a ratio of. */
   readonly verdict: 'within noise' | 'differs' | 'unknown';
   /** The smallest relative change these repeats could have shown: 0.05 is 5 %. Null when unknown. */
   readonly resolution: number | null;

@@ -48,7 +48,7 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
         figure.name,
         `${fixed(median(oldValues))} → ${fixed(median(values))} ${figure.unit}`,
         `× ${comparison.ratio.toFixed(3)}`,
-        verdictText(comparison, figure.better),
+        verdictText(comparison, figure.better, Math.min(oldValues.length, values.length)),
       ]);
     }
     yield '';
@@ -85,11 +85,16 @@ function* failedText(which: string, { repeats }: ScenarioResult): Generator<stri
   for (const { what, detail } of failedChecks(repeats)) yield `  FAILED ${which}: ${what}: ${detail}`;
 }
 
-function verdictText({ ratio, verdict, resolution }: Comparison, better: Figure['better']): string {
+function verdictText(
+  { ratio, verdict, resolution }: Comparison,
+  better: Figure['better'],
+  repeats: number,
+): string {
   const shown = `${fixed((resolution ?? 0) * 100)} %`;
   switch (verdict) {
     case 'unknown':
-      return Number.isNaN(ratio) ? 'no number to judge' : 'too few repeats to tell';
+      if (Number.isNaN(ratio)) return 'no number to judge';
+      return repeats < 2 ? 'too few repeats to tell' : 'a repeat has 0, of which there is no ratio to judge';
     case 'within noise':
       return `within the noise of the repeats (which show changes above ${shown})`;
     case 'differs':

@@ -186,6 +186,9 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.match(mixed, /bare, peak +40,000 → 40,000 \/s +× 1\.000 +within the noise/);
   t.match(mixed, /\n\n2 of 3 figures differ/);
   t.match(compareText(report([2_000]), report([3_000])), /too few repeats[^\n]*$/, 'none is judged');
+  const none = compareText(report([20_000, 21_000, 20_500]), report([20_000, 0, 20_500]));
+  t.match(none, /service, peak +20,500 → 20,000 \/s +× 0\.976 +a repeat has 0, of which there is no ratio/);
+  t.notMatch(none, /too few repeats/);
   const other = { ...report([1]), conditions: { ...report([1]).conditions, cores: 64 } };
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
   const elsewhere = { ...report([1]), scenarios: [{ name: 'reads', repeats: [repeat(1)] }] };
