@@ -132,6 +132,38 @@ t.test('a figure that is no number in one repeat is none, and meets nothing', as
   }
 });
 
+t.test('a target is met by what just reaches it, and repeats and checks are counted', async (t) => {
+  const figure = (value: number, better: 'more' | 'less'): Figure => {
+    return { name: better, unit: 'ms', value, better, target: 10 };
+  };
+  const check = { what: 'ids exist', passed: true, detail: '' };
+  const of = (values: readonly number[], failed: number): string => {
+    const repeats = values.map((value, nth) => ({
+      figures: [figure(value, 'more'), figure(value, 'less')],
+      loads: [{ ...load, label: `load ${nth + 1}` }],
+      checks: [check, { ...check, passed: nth >= failed }],
+      notes: [],
+    }));
+    return scenarioText({ name: 'charges', repeats });
+  };
+  const met = of([8, 10, 12], 0);
+  t.match(
+    met,
+    /^charges {3}\(3 repeats\)\n {2}more {2}10\.0 ms {2}± 20\.0 % {2}target ≥ 10\.0: met\n {2}less .* ≤ 10\.0: met$/m,
+  );
+  t.match(met, /^ {2}checks: 6 passed, 0 failed$/m);
+  t.match(met, /loads of the last repeat:\n {2}load 3 /);
+  t.match(
+    of([10.1], 0),
+    /\(1 repeat\)\n {2}more {2}10\.1 ms {4}target ≥ 10\.0: met\n {2}less .* ≤ 10\.0: MISSED$/m,
+  );
+  t.match(
+    of([9.9, 9.9], 0),
+    /\(2 repeats\)\n {2}more .*± 0 % .* ≥ 10\.0: MISSED\n {2}less .* ≤ 10\.0: met$/m,
+  );
+  t.match(of([10, 10, 10], 2), /^ {2}checks: 4 passed, 2 failed$/m);
+});
+
 t.test('others who used the cores are told, where there were any', async (t) => {
   const beside = (othersCpu: number): Report => {
     const [scenario] = report([20_000]).scenarios;
@@ -174,9 +206,12 @@ t.test('numbers have three digits', async (t) => {
 
 t.test('compare prints ratios, and says what is within the noise', async (t) => {
   const same = compareText(report([20_000, 21_000, 20_500]), report([20_200, 20_900, 20_700]));
-  t.match(same, /service, peak .*× 1\.010 +within the noise/);
+  t.match(
+    same,
+    /service, peak .*× 1\.010 +within the noise of the repeats \(which show changes above 5\.68 %\)/,
+  );
   const worse = compareText(report([20_000, 20_100, 20_050]), report([15_000, 15_100, 15_050]));
-  t.match(worse, /service, peak .*× 0\.751 +WORSE/);
+  t.match(worse, /service, peak .*× 0\.751 +WORSE \(± 0\.766 %\)/);
   t.match(worse, /\n\n2 of 2 figures differ; at 95 %, one in twenty does where nothing was changed$/);
   const [before, after] = [
     [20_000, 20_100],
@@ -191,6 +226,14 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.notMatch(none, /too few repeats/);
   const other = { ...report([1]), conditions: { ...report([1]).conditions, cores: 64 } };
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
+  const quicker = { ...report([1]).conditions, fsync: { perSecond: 7_500, p50Ms: 0.1, p99Ms: 0.2 } };
+  t.match(
+    compareText(report([1]), { ...report([1]), conditions: quicker }),
+    /^fsyncs a second: × 1\.50; commits/m,
+  );
+  const two = compareText(report([20_000, 21_000, 20_500]), report([20_000, 0]));
+  t.match(two, /× 0\.488 +a repeat has 0/, 'two are enough otherwise');
+  t.match(compareText(report([20_000, 21_000]), report([20_000])), /too few repeats/);
   const elsewhere = { ...report([1]), scenarios: [{ name: 'reads', repeats: [repeat(1)] }] };
   t.match(compareText(report([1]), elsewhere), /differs: scenarios: charges \/ reads/);
   const exported = { ...report([1]), conditions: { ...report([1]).conditions, commit: null } };
