@@ -16,12 +16,17 @@ import { DataDirectoryError } from '../data-directory/identity.ts';
 import { proveFiles } from './files-proof.ts';
 
 const MARK_FILE = 'starting';
+/** By which the system refuses a file to whoever may not have it, or has no room for it. */
+const REFUSALS = ['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT'];
 
 export interface StartProof {
   /** The service is there, however long that took: the views, and the log where they were made from it, have been read. */
   cameThrough(): void;
   /** The process ends as it should. */
   end(): void;
+  /** The start ends with this error. One that is no fault of what the files hold is told, mended and tried again, perhaps many times: the
+   *  next start need not read them first. */
+  endBy(error: unknown): void;
 }
 
 /** Before anybody opens the log or the views of `directory`, whose lock is held. Throws DataDirectoryError when the log cannot be
@@ -61,7 +66,13 @@ export async function proveStart(directory: string, log: Log): Promise<StartProo
   const cameThrough = (): void => {
     passed = setTimeout(removeMark, LIMITS.startProvenMs).unref();
   };
-  return { cameThrough, end };
+  const endBy = (error: unknown): void => {
+    // Of LMDB's own errors the codes are numbers. What one before it may have ended was perhaps not read to its end.
+    const { code } = Object(error) as { readonly code?: unknown };
+    const isRefused = !isSuspected && REFUSALS.includes(String(code));
+    if (error instanceof DataDirectoryError || isRefused) end();
+  };
+  return { cameThrough, end, endBy };
 }
 
 /** Resolves with whether some of the log cannot be read. */

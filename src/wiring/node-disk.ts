@@ -10,7 +10,7 @@ import {
 } from '../data-directory/data-directory.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
 import { NodeDamage, type NodeDamageOptions } from '../damage/node-damage.ts';
-import { proveStart } from '../damage/start-proof.ts';
+import { proveStart, type StartProof } from '../damage/start-proof.ts';
 import { LIMITS } from '../limits.ts';
 import { noteClusterKey } from '../nats/cluster-identity.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -19,7 +19,7 @@ import { type ClusterNats, usesDataDirectory } from './cluster-nats.ts';
 import type { GroupPolicies } from '../storage/groups.ts';
 import { clusterKeyProof } from './master-key-proof.ts';
 import type { ServiceOptions } from './service-options.ts';
-import { type OnFailure, Storage } from '../storage/storage.ts';
+import { type OnFailure, Storage, type StorageOptions } from '../storage/storage.ts';
 import { watchStorage } from './metrics.ts';
 
 export interface NodeDiskOptions extends ServiceOptions {
@@ -77,7 +77,7 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
     storage.abandon();
     onFailure(error, part);
   };
-  const storage = new Storage({
+  const storage = openStorage(proof, {
     directory: config.dataDir,
     policies: options.policies,
     observer: metrics,
@@ -123,4 +123,13 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
       await directory.release();
     },
   };
+}
+
+function openStorage(proof: StartProof, options: StorageOptions): Storage {
+  try {
+    return new Storage(options);
+  } catch (error) {
+    proof.endBy(error);
+    throw error;
+  }
 }

@@ -190,13 +190,13 @@ function readyAfter(state: State): State {
   return 'ready';
 }
 
-/** Of a directory that is refused: no fault of the views, and it may be mended and tried again. */
+/** Of a directory that is refused: it may be mended and tried again. */
 async function letGo(
   error: unknown,
   { proof, rails, directory }: { proof: StartProof; rails: Rails; directory: DataDirectory },
 ): Promise<never> {
+  proof.endBy(error);
   if (error instanceof DataDirectoryError) {
-    proof.end();
     await rails.close();
     await directory.release();
   }

@@ -87,6 +87,39 @@ t.test('a start whose first commit fails says that, and not that it is ready', t
   t.end();
 });
 
+t.test(
+  'a start that may not write a file of its own says so, and the next one need not read all',
+  traced,
+  (t) => {
+    const dataDir = temporaryDirectory(t);
+    const claim = join(dataDir, 'log/writer.lock.claim');
+    const refused = [
+      '-P',
+      claim,
+      '-e',
+      'trace=symlink,symlinkat',
+      '-e',
+      'inject=symlink,symlinkat:error=EACCES',
+    ];
+    const main = spawnSync(
+      tracer,
+      ['-f', '-qq', '-o', '/dev/null', ...refused, process.execPath, 'src/main.ts'],
+      {
+        env: environmentOf(dataDir, {}),
+        encoding: 'utf8',
+        timeout: 120_000,
+      },
+    );
+    t.equal(main.status, 1);
+    t.match(
+      main.stderr,
+      /^EACCES: .*writer\.lock\.claim': give it to the service's user, then start again\.\n$/,
+    );
+    t.notOk(existsSync(join(dataDir, 'starting')));
+    t.end();
+  },
+);
+
 t.test('an argument is refused: what it was to set would be left at its default', async (t) => {
   const cwd = temporaryDirectory(t);
   const main = join(import.meta.dirname, '../../src/main.ts');

@@ -1,15 +1,17 @@
 // How long the mark of a start stays: the start after one that was ended by what it read looks at that first.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import t from 'tap';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { proveStart } from '../../src/damage/start-proof.ts';
+import { DataDirectoryError } from '../../src/data-directory/identity.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { createLog } from '../../src/observability/log.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 const HOUR_MS = 3_600_000;
@@ -59,3 +61,29 @@ for (const [status, isLeft] of [
     t.equal(existsSync(join(directory, 'starting')), isLeft, 'where it failed the next one looks first');
   });
 }
+
+t.test(
+  'of a start that ends by an error the next one looks first, but where it was only refused',
+  async (t) => {
+    const named = (code: unknown): Error => Object.assign(new Error('ended'), { code });
+    const left = async (directory: string, error: Error): Promise<boolean> => {
+      (await proveStart(directory, log)).endBy(error);
+      return existsSync(join(directory, 'starting'));
+    };
+    for (const [error, isLeft] of [
+      [new DataDirectoryError('of another'), false],
+      [named('EACCES'), false],
+      [named('ENOSPC'), false],
+      [named('EIO'), true],
+      [named(-30_796), true],
+      [new Error('a record of nobody'), true],
+    ] as const) {
+      t.equal(await left(temporaryDirectory(t), error), isLeft, String(Object(error).code ?? error.message));
+    }
+    const directory = temporaryDirectory(t);
+    const data = WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => t.fail(error) });
+    await data.close();
+    writeFileSync(join(directory, 'starting'), '');
+    t.ok(await left(directory, named('EACCES')), 'what ended the one before may not have been found');
+  },
+);
