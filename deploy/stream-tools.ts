@@ -238,7 +238,7 @@ async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
   const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
   const yes = input.values['yes'] === true;
   const names = chosen(await partitionsThere(link), input.values);
-  input.progress.start('trim', names.length);
+  input.progress.start('trim', names.length, 'partitions');
   const trims: Trim[] = [];
   const failures = await failuresOf(names, async (name) => {
     try {

@@ -40,8 +40,7 @@ async function verifyAll(input: ToolInput, damage: string | null): Promise<ToolR
   const log = await verifyLog(input, damage === null);
   return withData(
     input.directory,
-    (data) =>
-      withDomain(data, log, { views: damage, identity: data.identityProblem }, absentFrom(log, input)),
+    (data) => withDomain(data, log, input, { views: damage, identity: data.identityProblem }),
     damage === null,
   );
 }
@@ -82,13 +81,14 @@ interface Damages {
 async function withDomain(
   data: Data,
   log: ToolResult,
+  input: ToolInput,
   damages: Damages,
-  absent: readonly PartitionName[],
 ): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
+  const absent = absentFrom(log, input);
   const explanations = explainFaults(data, faults);
   const explained = faults.map((fault, at) => ({ ...fault, ...explanations[at]! }));
-  const { audits, unaudited } = await auditAll(data, partitions);
+  const { audits, unaudited } = await auditAll(data, partitions, input.progress);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
   );
@@ -124,16 +124,22 @@ interface Audits {
   readonly unaudited: readonly (PartitionName & { readonly why: string })[];
 }
 
-async function auditAll({ views }: Data, partitions: readonly PartitionName[]): Promise<Audits> {
+async function auditAll(
+  { views }: Data,
+  partitions: readonly PartitionName[],
+  progress: ToolInput['progress'],
+): Promise<Audits> {
   const audits: (LedgerAudit & PartitionName)[] = [];
   const unaudited: (PartitionName & { readonly why: string })[] = [];
   if (views === null) return { audits, unaudited };
-  for (const { group, partition } of partitions) {
-    if (group !== 'accounts') continue;
+  const ofAccounts = partitions.filter(({ group }) => group === 'accounts');
+  progress.start('ledger', ofAccounts.length, 'partitions');
+  for (const { group, partition } of ofAccounts) {
     views.refresh();
     const why = uncountedViews(views, group, partition);
     if (why === null) audits.push({ group, partition, ...auditLedger(views.rows(group, partition)) });
     else unaudited.push({ group, partition, why });
+    progress.add(1, 0);
     await breathe();
   }
   return { audits, unaudited };

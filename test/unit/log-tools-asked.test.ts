@@ -10,6 +10,7 @@ import { logTools } from '../../src/log-tools/commands.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { walTools } from '../../wal/tools/all.ts';
+import { runTools } from '../../wal/tools/tool.ts';
 import type { ReadUpTo } from '../../wal/unreadable.ts';
 import { MINUTE, opened, START } from './domain/scenario.ts';
 import { runTool } from './wal/run-tool.ts';
@@ -57,6 +58,16 @@ for (const [name, args, message] of strays) {
     t.strictSame({ status, out }, { status: 2, out: '' });
   });
 }
+
+t.test('verify tells how far it is with the ledger, too, which takes longer than the log', async (t) => {
+  const directory = next();
+  await write(directory, 3);
+  await checkpointAll(directory);
+  let err = '';
+  const terminal = { out: () => {}, err: (text: string) => void (err += text), errIsTty: true, env: {} };
+  t.equal(await runTools('wal', tools, ['verify', '--data', directory, '--full-speed'], terminal), 0);
+  t.match(err, /\rledger 50% \| 1 of 2 partitions \| \d+ s left/);
+});
 
 t.test('what the log does not have is said in one way, however far from it', async (t) => {
   for (const raw of [[], ['--raw']]) {

@@ -10,12 +10,14 @@ export interface ProgressOptions {
 }
 
 const terminalIntervalMs = 200;
+const batchesUnit = 'batches';
 /** Of lines that are not written over. */
 export const lineIntervalMs = 5_000;
 
 export class Progress {
   readonly #options: ProgressOptions;
   #what = '';
+  #unit = '';
   #total = 0;
   #done = 0;
   #bytes = 0;
@@ -27,9 +29,10 @@ export class Progress {
     this.#options = options;
   }
 
-  /** A new piece of work of `total` batches. */
-  start(what: string, total: number): void {
+  /** A new piece of work of `total` batches, or of what else `unit` says, which is few, slow, and has no bytes. */
+  start(what: string, total: number, unit = batchesUnit): void {
     this.#what = what;
+    this.#unit = unit;
     this.#total = total;
     this.#done = 0;
     this.#bytes = 0;
@@ -61,8 +64,10 @@ export class Progress {
     const left = rate > 0 ? Math.ceil((total - this.#done) / rate) : 0;
     const line = [
       `${this.#what} ${Math.floor((100 * this.#done) / Math.max(1, total))}%`,
-      `${this.#done} of ${total} batches`,
-      `${Math.round(rate)}/s, ${(this.#bytes / seconds / 1e6).toFixed(1)} MB/s`,
+      `${this.#done} of ${total} ${this.#unit}`,
+      ...(this.#unit === batchesUnit
+        ? [`${Math.round(rate)}/s, ${(this.#bytes / seconds / 1e6).toFixed(1)} MB/s`]
+        : []),
       `${durationText(left)} left`,
     ].join(' | ');
     this.#options.write(this.#options.overwrites ? `\r${this.#fitting(line)}\x1b[K` : `${line}\n`);

@@ -73,7 +73,7 @@ async function runCheck({ directory, values, progress }: ToolInput): Promise<Too
   if (routes.length === 0) throw new UsageError(`the file has no route ${only}`);
 
   const checked: Checked[] = [];
-  progress.start('routes checked', routes.length);
+  progress.start('check', routes.length, 'routes');
   for (const route of routes) {
     checked.push(...(await checkRoute(route, msisdn)));
     progress.add(1, 0);
