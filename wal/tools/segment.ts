@@ -192,6 +192,7 @@ export class SegmentDirectory {
    *  of; null: it is not known. */
   async add(segments: readonly Segment[], point: Point | null, records: number | null = null): Promise<void> {
     const part = await this.#roomy();
+    const begins = part === emptyManifest;
     // The names of files: after a power cut the manifest must name none that has lost its own.
     await syncDirectory(this.path);
     this.#manifest = withAdded(part, segments, point, records);
@@ -202,8 +203,10 @@ export class SegmentDirectory {
       for (const file of replaced) if (!named.has(file)) rmSync(join(this.path, file));
       this.#removed.push(...replaced);
     });
-    this.#written = [];
+    // Where nothing was before it fails as if it had written none: an export that is tried again must find nothing there.
+    this.#written = begins ? [manifestFile, ...this.#written] : [];
     await syncDirectory(this.path);
+    this.#written = [];
   }
 
   /** The newest part, or, once that is large and kept under its number, the one that follows it. */

@@ -316,6 +316,10 @@ t.test(
         ['accounts-0-000000000001.part', 'write', ['backup', ...log], []],
         ['accounts-0-000000000001.part', 'fsync', ['archive', ...log, '--before', '2999-01-01'], []],
         ['manifest.json.part', 'write', ['export', ...log], []],
+        // Before the manifest is written, and when it is there.
+        ['', 'fsync', ['export', ...log], [], ':when=1'],
+        ['', 'fsync', ['export', ...log], [], ':when=2'],
+        ['', 'fsync', ['backup', ...log], [], ':when=2'],
         ['accounts-0.jsonl.part', 'write', ['export', ...log, '--format', 'jsonl'], []],
         ['accounts-1.jsonl.part', 'fsync', ['export', ...log, '--format', 'jsonl'], []],
         ['log/unfinished', 'fsync', ['restore', '--from', backed], ['log']],
