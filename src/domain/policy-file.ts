@@ -47,12 +47,22 @@ const PATH_PARTS_MAX = 4;
 
 /** `text`: the file. Throws an Error that names every mistake; a field that is given twice, of which one would be lost, before all others. */
 export function parsePolicyFile(text: string, defaults: Policy): Policy {
-  const json: unknown = JSON.parse(text);
+  const json = jsonOf(text);
   const repeated = repeatedName(text, json, PATH_PARTS_MAX);
   if (repeated !== null) throw new Error(`${repeated} is given more than once`);
   const parsed = parsePolicy(json, defaults);
   if (parsed.type === 'valid') return parsed.value;
   throw new Error(parsed.problems.map(({ message }) => message).join('; '));
+}
+
+/** The words of the parser may quote what stands there, and where a setting names another file, that may be a secret. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const [place = ''] = / at position .*$/.exec((error as Error).message) ?? [];
+    throw new SyntaxError(`it is not JSON${place}`, { cause: error });
+  }
 }
 
 /** `json`: the file, already parsed as JSON. */

@@ -400,6 +400,8 @@ t.test('a policy file replaces parts of the defaults', async (t) => {
     'policy.json': '{"minimums": {"UGX": "1000"}}',
     'wrong.json': '{"minimums": {"UGX": "-1"}}',
     'broken.json': '{',
+    'comma.json': '{"minimums": {"UGX": "1000"}\n"fees": {}}',
+    key: 'sk_live_01M8PTB5GK1H9XRKPX7PJ38M00',
     'rails.json': '{}',
   });
   const { policy } = readConfig({ POLICY_FILE: join(dir, 'policy.json'), CASH_OUT_PER_MINUTE: '7' });
@@ -412,6 +414,12 @@ t.test('a policy file replaces parts of the defaults', async (t) => {
     /^POLICY_FILE: .*wrong\.json: minimums\.UGX is /,
   ]);
   t.match(problemsOf({ POLICY_FILE: join(dir, 'broken.json') }), [/^POLICY_FILE: .*broken\.json: .*JSON/]);
+  const [key = ''] = problemsOf({ POLICY_FILE: join(dir, 'key') });
+  t.match(key, /^POLICY_FILE: .*key: it is not JSON \(default: none\)$/);
+  t.notMatch(key, 'sk_live', 'what it says is not repeated: it may be another file, of secrets');
+  t.match(problemsOf({ POLICY_FILE: join(dir, 'comma.json') }), [
+    /comma\.json: it is not JSON at .*line 2 column 1/,
+  ]);
   t.match(problemsOf({ POLICY_FILE: join(dir, 'absent.json') }), [/^POLICY_FILE: .*ENOENT/]);
   t.hasStrict(readConfig({ RAILS: join(dir, 'rails.json') }).rails, {
     type: 'file',
