@@ -13,6 +13,7 @@ import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_BUCKET, LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link, startNats } from './adapters.ts';
+import { Cable } from './cable.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -236,6 +237,48 @@ t.test('where the disk of NATS has forgotten what it wrote last, it is written a
   late.answer();
   await writing;
   t.hasStrict(c.nodes.get('c'), { revision: 0, isSpoilt: true }, 'also what is answered only then');
+});
+
+t.test('also where others have written more since than it had read', async (t) => {
+  const directory = temporaryDirectory(t);
+  const stored = join(directory, 'n1', 'jetstream');
+  const forgetful = await startNatsServers({ directory });
+  const { cable, url } = await Cable.lay(forgetful.url);
+  const [ledger, far] = [await link(forgetful.url, 'ledger'), await link(url, 'far')];
+  await ensureLeaseBucket(ledger.manager, 1);
+  const [by, ofA] = [new StreamPublisher(ledger), new StreamPublisher(far)];
+  const fail = (error: Error): void => void t.fail(error.message);
+  const [a, b] = [new LeaseTable(far, ofA, fail), new LeaseTable(ledger, by, fail)];
+  t.teardown(async () => {
+    await Promise.all([a.close(), b.close()]);
+    for (const each of [by, ofA]) each.close();
+    await Promise.all([far.close(), ledger.close()]);
+    cable.remove();
+    await forgetful.stop();
+  });
+  await Promise.all([a.ready(), b.ready()]);
+  const renewal = (table: LeaseTable, name: string) => async (): Promise<boolean> =>
+    (await table.write(`node.${name}`, LIVE, table.nodes.get(name)?.revision ?? 0)) === true;
+  t.ok(await renewal(a, 'a')());
+  await forgetful.kill(0, 'SIGKILL');
+  cpSync(stored, join(directory, 'kept'), { recursive: true });
+  await forgetful.restart(0);
+  for (let count = 0; count < 5; count++) await waitFor('it is renewed', 10_000, renewal(a, 'a'));
+  const known = a.nodes.get('a')!.revision;
+  await waitFor('it is read', 10_000, () => a.heardUpTo === known && b.heardUpTo === known);
+
+  cable.cut();
+  await forgetful.kill(0, 'SIGKILL');
+  rmSync(stored, { recursive: true });
+  renameSync(join(directory, 'kept'), stored);
+  await forgetful.restart(0);
+  await waitFor('as much is written', 30_000, async () => {
+    await renewal(b, 'b')();
+    return (b.nodes.get('b')?.revision ?? 0) > known;
+  });
+  cable.mend();
+  await waitFor('it is renewed once more', 30_000, renewal(a, 'a'));
+  await waitFor('and hears of the other', 10_000, () => a.nodes.has('b'));
 });
 
 function purge(key: string): Promise<unknown> {

@@ -9,13 +9,14 @@ import type { JetStreamManager, StreamInfo } from 'nats';
 import type { GroupName } from '../../bus/bus.ts';
 import type { Route, Routes } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
+import { pause } from '../../pause.ts';
 import type { NatsLink } from '../connection.ts';
 import { fieldsIn } from '../fields-in.ts';
 import { persist } from '../persist.ts';
 import type { StreamPublisher } from '../stream-publisher.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
-import { hasStream } from '../streams.ts';
+import { hasStream, storedMessage } from '../streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX, partitionKey } from '../subjects.ts';
 import { Numbering, type SplitNumbering } from './numbering.ts';
 import { messageOf } from '../../../wal/thrown.ts';
@@ -89,6 +90,8 @@ export class LeaseTable implements Routes {
   #isSplitTold = false;
   /** What was dropped is being noted. */
   #noting: Promise<void> | null = null;
+  /** Keys that stand under another revision than is known here, since it was looked last. */
+  readonly #doubted = new Set<string>();
   readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
   readonly #listeners: (() => void)[] = [];
   /** Of the last message read. */
@@ -183,6 +186,7 @@ export class LeaseTable implements Routes {
     }
     this.#unanswered = null;
     if (result.type === 'conflict') {
+      this.#doubted.add(key);
       this.#noteSoon();
       return false;
     }
@@ -230,7 +234,7 @@ export class LeaseTable implements Routes {
     const isAnother = this.#created !== '' && created !== this.#created;
     if (isAnother) this.#numbering.beginAnew();
     // Or a server's disk has forgotten what it wrote last, and gives its revisions again.
-    if (isAnother || state.last_seq < read) await this.#beginAnew();
+    if (isAnother || state.last_seq < read || (await this.#hasForgotten())) await this.#beginAnew();
     this.#created = created;
     if (await this.#endSplit()) return this.#note();
     // What was written in the place of an entry is known then.
@@ -254,6 +258,28 @@ export class LeaseTable implements Routes {
       `${LEASE_STREAM} was removed, purged, or limited: ${dropped} entries of it are gone, and are written again`,
     );
     for (const listener of this.#listeners) listener();
+  }
+
+  /** Under a key stands something older than was read, or written, here: others have written beyond that by now, so that the bucket's end
+   *  does not tell. No message would, and each write to the key would be refused. */
+  async #hasForgotten(): Promise<boolean> {
+    const keys = [...this.#doubted];
+    this.#doubted.clear();
+    for (const key of keys) {
+      if (!(await this.#isOlder(key))) continue;
+      // A leader that was just elected may not have read its own journal yet.
+      await pause(LIMITS.takeOverRetryMs);
+      if (await this.#isOlder(key)) return true;
+    }
+    return false;
+  }
+
+  async #isOlder(key: string): Promise<boolean> {
+    const known = this.#revisionOf(key);
+    const stored = await storedMessage(this.#link.manager, LEASE_STREAM, {
+      last_by_subj: LEASE_SUBJECT_PREFIX + key,
+    });
+    return stored !== null && stored.seq < known;
   }
 
   /** Removes a bucket that its servers number differently, since nothing else brings them together: it is made anew as one that a person
