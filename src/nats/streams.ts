@@ -100,7 +100,12 @@ export async function makeSnapshotBucket(manager: JetStreamManager, replicas: nu
 
 /** The stream does not reach that far, or begins later. */
 export class NothingThere extends Error {
-  override readonly name = 'NothingThere';
+  override readonly name: string = 'NothingThere';
+}
+
+/** It does not reach that far: a leader with a short copy says that, too, until another leads. */
+export class NothingYet extends NothingThere {
+  override readonly name = 'NothingYet';
 }
 
 /** What stands at a sequence; null: nothing, and it never will, since nats-server has taken out again what found no room in its
@@ -114,11 +119,12 @@ export async function messageAt(
   if (found !== null) return found;
   // In this order: what was there when it was asked for, and has been purged since, is no such place.
   const { state } = await manager.streams.info(name);
-  if (sequence > state.last_seq) throw new NothingThere(`${name} has nothing at ${sequence} yet`);
+  if (sequence > state.last_seq) throw new NothingYet(`${name} has nothing at ${sequence} yet`);
   const again = await storedAt(manager, name, sequence);
   if (again !== null) return again;
   const { state: then } = await manager.streams.info(name);
-  if (then.first_seq <= sequence && sequence <= then.last_seq) return null;
+  if (sequence > then.last_seq) throw new NothingYet(`${name} has nothing at ${sequence} any more`);
+  if (then.first_seq <= sequence) return null;
   throw new NothingThere(`${name} has nothing at ${sequence} any more`);
 }
 

@@ -14,7 +14,7 @@ import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
 import { LEASE_STREAM, logStream, logSubject } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Tip } from '../../wal/types.ts';
-import { batchAfter, link } from './adapters.ts';
+import { batchAfter, link, longer } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -141,6 +141,33 @@ t.test('and goes on where it is given back', async (t) => {
   await waitFor('both hear of what is new', 20_000, () => read.length === 8);
   t.strictSame([read.slice(6), errors], [[6, 6], []]);
 });
+
+t.test(
+  'also where a leader with less is asked what stands there, after one that has all of it',
+  async (t) => {
+    const { nats, write, end, errors, read } = await startFeeds(t);
+    const { streams } = nats.manager;
+    const [info, getMessage] = [streams.info.bind(streams), streams.getMessage.bind(streams)];
+    const isAsked = Promise.withResolvers<void>();
+    let isShortLed = false;
+    streams.info = async (...what) => {
+      const told = await info(...what);
+      return isShortLed ? told : longer(told, end.batch - told.state.last_seq);
+    };
+    streams.getMessage = (...what) => {
+      isShortLed = true;
+      isAsked.resolve();
+      return getMessage(...what);
+    };
+    await nats.manager.streams.delete(logStream('accounts', 0));
+    await ensureLogStream(nats.manager, 'accounts', 0, 1);
+    const forgotten = await write(emptyTip, 1, 3);
+    await isAsked.promise;
+    await write(await write(forgotten, 1, 2), 1, 1);
+    await waitFor('both hear of what is new', 20_000, () => read.length === 8);
+    t.strictSame([read.slice(6), errors], [[6, 6], []]);
+  },
+);
 
 t.test('nor is read again what came while it was asked how far the stream goes', async (t) => {
   const { nats, write, end, errors, read } = await startFeeds(t);

@@ -17,7 +17,7 @@ import type { NatsLink } from '../connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { pause } from '../../pause.ts';
 import { Refusals } from '../refusals.ts';
-import { lastWhere, standsAt, type StreamPartition } from './stream-places.ts';
+import { lastWhere, standsAt, stillStandsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { logStream } from '../subjects.ts';
@@ -274,7 +274,8 @@ class StreamSubscription implements Subscription {
     if (this.#chain !== chain) return this.#readOnAtEnd();
     if (isShort) return this.#readFrom(Math.max(1, state.last_seq));
     if (tip.batch === 0 || place < state.first_seq || place > state.last_seq) return;
-    if (await standsAt(this.#place, place, tip)) return;
+    // Asked of another leader than how far it goes, perhaps.
+    if (await stillStandsAt(this.#place, place, tip)) return;
     if (this.#chain !== chain) return this.#readOnAtEnd();
     this.#fail(this.#goesOnElsewhere());
   }

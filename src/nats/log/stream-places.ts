@@ -7,7 +7,7 @@ import type { PartitionPlace } from '../../bus/bus.ts';
 import { LIMITS } from '../../limits.ts';
 import type { NatsLink } from '../connection.ts';
 import { batchIn } from './log-chain.ts';
-import { hasStream, messageAt, NothingThere } from '../streams.ts';
+import { hasStream, messageAt, NothingThere, NothingYet } from '../streams.ts';
 import { logStream } from '../subjects.ts';
 
 export interface StreamPartition extends PartitionPlace {
@@ -26,12 +26,27 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
 export async function standsAt(
   place: StreamPartition,
   sequence: number,
+  tip: Pick<Tip, 'hash'>,
+): Promise<boolean> {
+  try {
+    return await stillStandsAt(place, sequence, tip);
+  } catch (error) {
+    if (error instanceof NothingYet) return false;
+    throw error;
+  }
+}
+
+/** The same of what the stream is known to have reached. Rejects with NothingYet where its leader has a short copy: that one cannot say what
+ *  stands there. */
+export async function stillStandsAt(
+  place: StreamPartition,
+  sequence: number,
   { hash }: Pick<Tip, 'hash'>,
 ): Promise<boolean> {
   try {
     return (await batchAt(place, sequence))?.hash.equals(hash) === true;
   } catch (error) {
-    if (error instanceof NothingThere) return false;
+    if (error instanceof NothingThere && !(error instanceof NothingYet)) return false;
     throw error;
   }
 }
