@@ -195,6 +195,51 @@ t.test('what is left of an entry that was removed may be purged, too', async (t)
   });
 });
 
+/** As if the server at which consumers read had a copy without leases. Undone by what it returns. */
+function lackLeases(): () => void {
+  const { consumers } = nats.manager;
+  const add = consumers.add.bind(consumers);
+  consumers.add = (stream, config) =>
+    add(stream, { ...config, filter_subject: `${LEASE_SUBJECT_PREFIX}node.>` });
+  return () => {
+    consumers.add = add;
+  };
+}
+
+t.test('who begins at a server that lacks keys reads them at another', async (t) => {
+  const writer = await newTable(t);
+  t.equal(await writer.write('lease.accounts.930', { node: 'n', session: 's', epoch: 1 }, 0), true);
+  t.equal(await writer.write('node.n930', LIVE, 0), true);
+  const mend = lackLeases();
+  const table = new LeaseTable(nats, publisher, (error) => void t.fail(error.message));
+  t.teardown(() => table.close());
+  const isReady = table.ready();
+  await waitFor('it has begun', 10_000, () => table.nodes.has('n930'));
+  t.equal(table.lease('accounts', 930), undefined);
+  mend();
+  await isReady;
+  t.equal(table.lease('accounts', 930)?.value.epoch, 1);
+});
+
+t.test('so does who goes on at such a server, when a write is refused', async (t) => {
+  const [writer, table] = [await newTable(t), await newTable(t)];
+  const entry = { node: 'n', session: 's', epoch: 1 };
+  t.equal(await writer.write('lease.accounts.931', entry, 0), true);
+  await waitFor('both know it', 10_000, () => table.lease('accounts', 931) !== undefined);
+  const { revision } = writer.lease('accounts', 931)!;
+  const mend = lackLeases();
+  const { consumers } = nats.manager;
+  const lists = await consumers.list(LEASE_STREAM).next();
+  await Promise.all(lists.map(({ name }) => consumers.delete(LEASE_STREAM, name)));
+  await waitFor('they read on', 10_000, async () => {
+    return (await consumers.list(LEASE_STREAM).next()).length >= 2;
+  });
+  t.equal(await writer.write('lease.accounts.931', { ...entry, epoch: 2 }, revision), true);
+  mend();
+  t.equal(await table.write('lease.accounts.931', { ...entry, epoch: 9 }, revision), false);
+  await waitFor('it hears of the newer', 10_000, () => table.lease('accounts', 931)?.value.epoch === 2);
+});
+
 t.test('where the disk of NATS has forgotten what it wrote last, it is written again', async (t) => {
   const directory = temporaryDirectory(t);
   const stored = join(directory, 'n1', 'jetstream');

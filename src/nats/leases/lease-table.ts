@@ -122,6 +122,7 @@ export class LeaseTable implements Routes {
     const { created, state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
     this.#created = created;
     if (state.messages > 0) await this.#readUpTo(state.last_seq);
+    await this.#readAllKeys();
   }
 
   route(group: GroupName, partition: number): Route | null {
@@ -234,7 +235,7 @@ export class LeaseTable implements Routes {
     const isAnother = this.#created !== '' && created !== this.#created;
     if (isAnother) this.#numbering.beginAnew();
     // Or a server's disk has forgotten what it wrote last, and gives its revisions again.
-    if (isAnother || state.last_seq < read || (await this.#hasForgotten())) await this.#beginAnew();
+    if (isAnother || state.last_seq < read || (await this.#isWrong())) await this.#beginAnew();
     this.#created = created;
     if (await this.#endSplit()) return this.#note();
     // What was written in the place of an entry is known then.
@@ -260,26 +261,30 @@ export class LeaseTable implements Routes {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Under a key stands something older than was read, or written, here: others have written beyond that by now, so that the bucket's end
-   *  does not tell. No message would, and each write to the key would be refused. */
-  async #hasForgotten(): Promise<boolean> {
+  /** What stands under a key is not what is known of it here, and will not be: no message tells of it, and each write to the key would be
+   *  refused. It is older where the bucket has forgotten what was read, and others have written beyond that since, so that its end does not
+   *  tell; it is newer where the server that is read at lacks it. */
+  async #isWrong(): Promise<boolean> {
     const keys = [...this.#doubted];
     this.#doubted.clear();
     for (const key of keys) {
-      if (!(await this.#isOlder(key))) continue;
-      // A leader that was just elected may not have read its own journal yet.
+      const { known, stored } = await this.#revisions(key);
+      if (known === stored) continue;
+      // It may be on its way; and a leader that was just elected may not have read its own journal yet.
       await pause(LIMITS.takeOverRetryMs);
-      if (await this.#isOlder(key)) return true;
+      if (this.#revisionOf(key) < stored) return true;
+      const again = await this.#revisions(key);
+      if (again.stored < again.known) return true;
     }
     return false;
   }
 
-  async #isOlder(key: string): Promise<boolean> {
+  /** Of a key, here and in the bucket; the same where nothing stands there. */
+  async #revisions(key: string): Promise<{ readonly known: number; readonly stored: number }> {
     const known = this.#revisionOf(key);
-    const stored = await storedMessage(this.#link.manager, LEASE_STREAM, {
-      last_by_subj: LEASE_SUBJECT_PREFIX + key,
-    });
-    return stored !== null && stored.seq < known;
+    const last_by_subj = LEASE_SUBJECT_PREFIX + key;
+    const stored = await storedMessage(this.#link.manager, LEASE_STREAM, { last_by_subj });
+    return { known, stored: stored?.seq ?? known };
   }
 
   /** Removes a bucket that its servers number differently, since nothing else brings them together: it is made anew as one that a person
@@ -341,6 +346,16 @@ export class LeaseTable implements Routes {
       if (performance.now() > until) throw new Error(`${LEASE_STREAM} could not be read up to ${sequence}`);
       // What stood at its end may have been removed by its key, or have found no room: nothing comes from there.
       if ((await this.#readOrSilent()) === 'silent' && (await this.#isAllKnown())) return;
+    }
+  }
+
+  /** nats-server 2.9 can have a copy that lacks keys, for good, and be the one that is read at. */
+  async #readAllKeys(): Promise<void> {
+    while (!this.#closed && !(await this.#isAllKnown())) {
+      // It may be on its way, or nobody can say.
+      await pause(LIMITS.leaseRenewMs);
+      if (!(await this.#isAllKnown())) this.#reader.again(1);
+      await pause(LIMITS.leaseRenewMs);
     }
   }
 
