@@ -139,7 +139,7 @@ t.test('a log goes on where its account had no room for a while', async (t) => {
   const { last_seq: last } = await stored();
   const empty = await batchAt(place, (await sequenceOf(place, tip))! - 1);
   t.equal(empty, null);
-  await t.rejects(batchAt(place, last + 1), { name: 'NothingThere' });
+  await t.rejects(batchAt(place, last + 1), { name: 'NothingYet' });
   const { batch, offset } = await reach(wal);
   t.equal(batch, tip.batch);
   const second = open(2, offset);

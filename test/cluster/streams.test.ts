@@ -110,7 +110,7 @@ t.test('a message that is asked for while its stream is made leaves the server a
   const ask = async (): Promise<void> => {
     while (isMaking) {
       const why = await messageAt(asker!.manager, name, 1).then(String, String);
-      if (/stream not found|NothingThere/.test(why)) answers++;
+      if (/stream not found|NothingYet/.test(why)) answers++;
       else throw new Error(why);
     }
   };
