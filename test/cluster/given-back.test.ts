@@ -1,7 +1,6 @@
 // What a machine has and the stream lacks, because the stream never had it or its servers' disks have forgotten it, is given to the stream
 // by whoever takes the partition, and cut off nowhere before another has written.
 
-import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
@@ -10,7 +9,7 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { fill, OPEN_ACCOUNT, openStorage, send } from '../unit/storage-driven.ts';
-import { batchAfter, forgetLast } from './adapters.ts';
+import { batchAfter, forgetLast, remembering } from './adapters.ts';
 import { type Hosting, startHostServers, writeAccounts } from './host-driven.ts';
 import { needs } from '../needs.ts';
 import { until } from '../until.ts';
@@ -21,20 +20,12 @@ const { directory, servers, nats, publisher, startHost } = await startHostServer
 
 const ASYNC = { onFenced: () => {}, replication: 'async' } as const;
 
-/** What the server's disk has of this log now. What this resolves with has it forget all that came since, as after a power cut:
- *  nats-server 2.9 acknowledges what it has not synced. Slower than `forgetLast`, and nearer to that. */
-async function remembering(partition: number): Promise<() => Promise<void>> {
+/** What the server's disk has of this log now. What this resolves with has it forget all that came since. */
+async function rememberingLog(partition: number): Promise<() => Promise<void>> {
   const stream = logStream('accounts', partition);
-  const stored = join(directory, 'nats', 'n1', 'jetstream', '$G', 'streams', stream);
-  const kept = join(directory, 'kept');
-  await servers.kill(0, 'SIGKILL');
-  cpSync(stored, kept, { recursive: true });
-  await servers.restart(0);
+  const forget = await remembering(servers, directory, join('nats/n1/jetstream/$G/streams', stream));
   return async () => {
-    await servers.kill(0, 'SIGKILL');
-    rmSync(stored, { recursive: true });
-    renameSync(kept, stored);
-    await servers.restart(0);
+    await forget();
     await until(() => nats.manager.streams.info(stream).then(Boolean, () => false));
   };
 }
@@ -136,7 +127,7 @@ t.test(
     const { log } = storage;
     await host.acquire('accounts', FORGOTTEN, 1);
     host.serve('accounts', FORGOTTEN);
-    const forget = await remembering(FORGOTTEN);
+    const forget = await rememberingLog(FORGOTTEN);
     await writeAccounts(storage, FORGOTTEN, LIMITS.streamForgottenMax);
     const { batch: acknowledged, hash } = log.tip('accounts', FORGOTTEN);
     await forget();

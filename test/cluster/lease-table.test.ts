@@ -1,7 +1,5 @@
 // The table of leases on a real server: of two who write over the same revision one succeeds, what is newer is never replaced by
 // what is older, and a lease stands on the session it was made in.
-import { cpSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
@@ -12,7 +10,7 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_BUCKET, LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
-import { link, startNats } from './adapters.ts';
+import { link, remembering, startNats } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
@@ -242,7 +240,6 @@ t.test('so does who goes on at such a server, when a write is refused', async (t
 
 t.test('where the disk of NATS has forgotten what it wrote last, it is written again', async (t) => {
   const directory = temporaryDirectory(t);
-  const stored = join(directory, 'n1', 'jetstream');
   const forgetful = await startNatsServers({ directory });
   const ledger = await link(forgetful.url, 'ledger');
   await ensureLeaseBucket(ledger.manager, 1);
@@ -260,18 +257,13 @@ t.test('where the disk of NATS has forgotten what it wrote last, it is written a
   const renew = async (): Promise<boolean> =>
     (await a.write('node.a', LIVE, a.nodes.get('a')?.revision ?? 0)) === true;
   t.ok(await renew());
-  await forgetful.kill(0, 'SIGKILL');
-  cpSync(stored, join(directory, 'kept'), { recursive: true });
-  await forgetful.restart(0);
+  const forget = await remembering(forgetful, directory, 'n1/jetstream');
   for (let count = 0; count < 5; count++) await waitFor('it is renewed', 10_000, renew);
   await waitFor('the other hears of it', 10_000, () => (b.nodes.get('a')?.revision ?? 0) > 5);
   const writing = c.write('node.c', LIVE, 0);
   await waitFor('it is read', 10_000, () => c.nodes.has('c'));
 
-  await forgetful.kill(0, 'SIGKILL');
-  rmSync(stored, { recursive: true });
-  renameSync(join(directory, 'kept'), stored);
-  await forgetful.restart(0);
+  await forget();
   await waitFor('it is renewed once more', 30_000, renew);
   const { revision } = a.nodes.get('a')!;
   t.ok(revision < 5);
@@ -286,7 +278,6 @@ t.test('where the disk of NATS has forgotten what it wrote last, it is written a
 
 t.test('also where others have written more since than it had read', async (t) => {
   const directory = temporaryDirectory(t);
-  const stored = join(directory, 'n1', 'jetstream');
   const forgetful = await startNatsServers({ directory });
   const { cable, url } = await Cable.lay(forgetful.url);
   const [ledger, far] = [await link(forgetful.url, 'ledger'), await link(url, 'far')];
@@ -305,18 +296,13 @@ t.test('also where others have written more since than it had read', async (t) =
   const renewal = (table: LeaseTable, name: string) => async (): Promise<boolean> =>
     (await table.write(`node.${name}`, LIVE, table.nodes.get(name)?.revision ?? 0)) === true;
   t.ok(await renewal(a, 'a')());
-  await forgetful.kill(0, 'SIGKILL');
-  cpSync(stored, join(directory, 'kept'), { recursive: true });
-  await forgetful.restart(0);
+  const forget = await remembering(forgetful, directory, 'n1/jetstream');
   for (let count = 0; count < 5; count++) await waitFor('it is renewed', 10_000, renewal(a, 'a'));
   const known = a.nodes.get('a')!.revision;
   await waitFor('it is read', 10_000, () => a.heardUpTo === known && b.heardUpTo === known);
 
   cable.cut();
-  await forgetful.kill(0, 'SIGKILL');
-  rmSync(stored, { recursive: true });
-  renameSync(join(directory, 'kept'), stored);
-  await forgetful.restart(0);
+  await forget();
   await waitFor('as much is written', 30_000, async () => {
     await renewal(b, 'b')();
     return (b.nodes.get('b')?.revision ?? 0) > known;

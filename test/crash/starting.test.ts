@@ -1,6 +1,6 @@
 // A start that is told to stop, and one that is told what it does not take.
 
-import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcessByStdio, type SpawnSyncReturns } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -68,18 +68,19 @@ t.test(
   },
 );
 
+/** A start, to its end, in which system calls fail as strace is told by `failing`. */
+function startFailing(dataDir: string, failing: readonly string[]): SpawnSyncReturns<string> {
+  const args = ['-f', '-qq', '-o', '/dev/null', ...failing, process.execPath, 'src/main.ts'];
+  return spawnSync(tracer, args, {
+    env: environmentOf(dataDir, {}),
+    encoding: 'utf8',
+    timeout: 120_000,
+  });
+}
+
 t.test('a start whose first commit fails says that, and not that it is ready', traced, (t) => {
-  const dataDir = temporaryDirectory(t);
   const fails = ['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO'];
-  const main = spawnSync(
-    tracer,
-    ['-f', '-qq', '-o', '/dev/null', ...fails, process.execPath, 'src/main.ts'],
-    {
-      env: environmentOf(dataDir, {}),
-      encoding: 'utf8',
-      timeout: 120_000,
-    },
-  );
+  const main = startFailing(temporaryDirectory(t), fails);
   t.equal(main.status, 1);
   t.match(main.stdout, /"level":"fatal".*"message":"the log has failed; stopping"/);
   t.notMatch(main.stdout, /"message":"ready"/);
@@ -101,15 +102,7 @@ t.test(
       '-e',
       'inject=symlink,symlinkat:error=EACCES',
     ];
-    const main = spawnSync(
-      tracer,
-      ['-f', '-qq', '-o', '/dev/null', ...refused, process.execPath, 'src/main.ts'],
-      {
-        env: environmentOf(dataDir, {}),
-        encoding: 'utf8',
-        timeout: 120_000,
-      },
-    );
+    const main = startFailing(dataDir, refused);
     t.equal(main.status, 1);
     t.match(
       main.stderr,
