@@ -25,12 +25,7 @@ import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { persist } from '../nats/persist.ts';
 import { isNotFound, leadElsewhere } from '../nats/streams.ts';
 import { logStream } from '../nats/subjects.ts';
-import {
-  AsyncStreamReplica,
-  type LogReplica,
-  StreamReplica,
-  type WaitingBatch,
-} from '../nats/log/stream-replica.ts';
+import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/log/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
 import { FollowedLogs } from './followed-logs.ts';
 import { webhooksLogicOf } from '../storage/groups.ts';
@@ -146,20 +141,20 @@ export class WrittenLogs implements PartitionRunner {
 
   /** For /readyz: streams that do not take what this node writes; null: there are none. */
   get stall(): string | null {
-    const now = performance.now();
     const stalled = this.#stalled();
-    const [longest] = stalled.toSorted((a, b) => a.since - b.since);
+    const [longest] = stalled.toSorted((a, b) => b.forMs - a.forMs);
     if (longest === undefined) return null;
     const keys = stalled.map(({ key }) => key).join(', ');
-    const seconds = Math.floor((now - longest.since) / 1_000);
+    const seconds = Math.floor(longest.forMs / 1_000);
     return `NATS has not taken what this node writes to ${keys} for ${seconds} s: ${longest.why ?? 'it says nothing'}`;
   }
 
-  #stalled(): ({ readonly key: string } & WaitingBatch)[] {
+  #stalled(): { readonly key: string; readonly why: string | null; readonly forMs: number }[] {
     const now = performance.now();
     return [...this.#writers].flatMap(([key, { replica }]) => {
-      const waiting = replica?.waiting ?? null;
-      return waiting === null || now - waiting.since < LIMITS.streamStallMs ? [] : [{ key, ...waiting }];
+      const { since, why } = replica?.waiting ?? { since: now, why: null };
+      const forMs = now - since;
+      return forMs < LIMITS.streamStallMs ? [] : [{ key, why, forMs }];
     });
   }
 
@@ -277,23 +272,25 @@ export class WrittenLogs implements PartitionRunner {
     const key = `${group}/${partition}`;
     const known = this.#short.get(key);
     const now = performance.now();
-    if (known === undefined) this.#short.set(key, { leaders: 0, until: now });
-    if (known === undefined) return true;
+    if (known === undefined) {
+      this.#short.set(key, { leaders: 0, until: now });
+      return true;
+    }
     if (now < known.until) return false;
     const leaders = known.leaders + 1;
     const isQuick = leaders < LIMITS.streamLeadersAtOnce;
     this.#short.set(key, { leaders, until: isQuick ? now : now + LIMITS.unprovenRetryMs });
     const stream = logStream(group, partition);
     const refusal = await leadElsewhere(link, stream);
-    const what = `the leader of ${stream} lacks what this machine has`;
-    if (leaders === 1 && refusal === null) {
-      log.warn(
-        { group, partition },
-        `${what}: another server leads it now, and so each time that this one is no better. See "The leader has a short copy" in ` +
-          'deploy/nats/README.md',
-      );
-    } else if (leaders === 1) {
-      log.warn({ group, partition, why: refusal }, `${what}, and no other could be asked to lead`);
+    if (leaders === 1) {
+      const what = `the leader of ${stream} lacks what this machine has`;
+      if (refusal === null) {
+        log.warn(
+          { group, partition },
+          `${what}: another server leads it now, and so each time that this one is no better. See "The leader has a short copy" in ` +
+            'deploy/nats/README.md',
+        );
+      } else log.warn({ group, partition, why: refusal }, `${what}, and no other could be asked to lead`);
     }
     return refusal === null && isQuick;
   }
@@ -347,10 +344,12 @@ export class WrittenLogs implements PartitionRunner {
 
   /** Of what is written here. Rejects when of one of them nobody can say. */
   async lookAtStreams(): Promise<void> {
+    const { faults, storage } = this.#options;
     let failure: Error | null = null;
-    for (const { group, number } of this.#options.storage.hosted()) {
+    for (const { group, number } of storage.hosted()) {
       try {
-        await this.#lookAtStream(group, number);
+        await faults.lookAtLog(group, number);
+        await this.#lookWhetherForgotten(group, number);
       } catch (error) {
         // One that was removed, or has no leader, holds up no other.
         if (!isNotFound(error)) failure = asError(error);
@@ -365,14 +364,13 @@ export class WrittenLogs implements PartitionRunner {
     const looks = this.#stalled().map(async ({ key }) => {
       const { group, partition } = placeOf(key);
       // Where nobody can say, there is no leader yet.
-      await this.#lookAtStream(group as GroupName, partition).catch(() => {});
+      await this.#lookWhetherForgotten(group as GroupName, partition).catch(() => {});
     });
     await Promise.all(looks);
   }
 
-  async #lookAtStream(group: GroupName, partition: number): Promise<void> {
-    const { faults, onFenced, log } = this.#options;
-    await faults.lookAtLog(group, partition);
+  async #lookWhetherForgotten(group: GroupName, partition: number): Promise<void> {
+    const { onFenced, log } = this.#options;
     const replica = this.#replicaOf(group, partition);
     if (replica === null || !(await this.#hasForgotten(group, partition, replica))) return;
     // A leader that was just elected may not have read its own journal yet.

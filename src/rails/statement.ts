@@ -331,12 +331,11 @@ export function compare(
   const open = new Map<string, Movement>();
   for (const movement of movements) open.set(keyOf(movement), movement);
 
-  const movementsOf = lines.map((line) => taken(open, line));
-  const cancelled = takenBack(lines.filter((_, n) => movementsOf[n] === undefined));
+  const taken = lines.map((line) => ({ line, movement: takeMovement(open, line) }));
+  const cancelled = takenBack(taken.flatMap(({ line, movement }) => (movement === undefined ? [line] : [])));
   const findings: Finding[] = [];
   let matched = 0;
-  for (const [n, line] of lines.entries()) {
-    const movement = movementsOf[n];
+  for (const { line, movement } of taken) {
     if (movement === undefined) {
       if (inPeriod(line) && !cancelled.has(line)) findings.push(findingOf('extra', null, line));
     } else if (isAlike(movement, line)) matched++;
@@ -349,7 +348,7 @@ export function compare(
 }
 
 /** The movement that the line is of, which is none of another's then. */
-function taken(
+function takeMovement(
   open: Map<string, Movement>,
   { transactionId, reversal }: StatementLine,
 ): Movement | undefined {
@@ -367,23 +366,19 @@ function takenBack(lines: readonly StatementLine[]): Set<StatementLine> {
   const reversed = new Set(
     lines.filter(({ reversal }) => reversal).map(({ transactionId }) => transactionId),
   );
-  const cancelled = new Set<StatementLine>();
-  const alone = new Map<string, StatementLine[]>();
-  for (const line of lines) {
-    const { transactionId, reversal, amountText, currency } = line;
-    if (transactionId === null || !reversed.has(transactionId)) continue;
-    const amount = Number(unsigned(amountText));
-    const opposite = alone.get(`${transactionId} ${!reversal} ${amount} ${currency}`)?.shift();
-    if (opposite !== undefined) {
-      cancelled.add(opposite).add(line);
-      continue;
-    }
-    const own = `${transactionId} ${reversal} ${amount} ${currency}`;
-    const others = alone.get(own);
-    if (others === undefined) alone.set(own, [line]);
-    else others.push(line);
-  }
-  return cancelled;
+  const pairable = lines.filter(({ transactionId }) => transactionId !== null && reversed.has(transactionId));
+  const alike = Map.groupBy(
+    pairable,
+    ({ transactionId, amountText, currency }) =>
+      `${transactionId} ${Number(unsigned(amountText))} ${currency}`,
+  );
+  const cancelled = [...alike.values()].flatMap((each) => {
+    const reversals = each.filter(({ reversal }) => reversal);
+    const payments = each.filter(({ reversal }) => !reversal);
+    const pairs = Math.min(payments.length, reversals.length);
+    return [...payments.slice(0, pairs), ...reversals.slice(0, pairs)];
+  });
+  return new Set(cancelled);
 }
 
 function keyOf({ transactionId, reversal }: { transactionId: string; reversal: boolean }): string {

@@ -260,8 +260,8 @@ export class LeaseMoves {
     }
   }
 
-  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session, or has ended. Of one that was dropped and
-   *  has lapsed nothing is said: another may have claimed it, whose claim was dropped, too, and was not heard of here. */
+  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session, or has ended. Of one that
+   *  was dropped and has lapsed nothing is said: another may have claimed it, whose claim was dropped, too, and was not heard of here. */
   async giveBack(place: Place): Promise<void> {
     const { table, session } = this.#options;
     const { group, partition } = place;
