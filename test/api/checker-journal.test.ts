@@ -174,6 +174,40 @@ t.test('an account that changes while it is read is read again, and not called w
   );
 });
 
+t.test('what is on its way is waited for, and every page of a list is read', async (t) => {
+  const charge = { type: 'CHARGE', status: 'SUCCESSFUL', amount: '500', net: '500', currency: 'UGX' };
+  const first = { ...charge, id: 'chg_1', reference: 'order-1' };
+  const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
+  const ledger = [
+    { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
+    { ...entry, account: 'MERCHANT_PENDING', side: 'CREDIT' },
+  ];
+  let looks = 0;
+  const second = (): object => {
+    return { ...charge, id: 'chg_2', reference: 'order-2', status: looks > 2 ? 'SUCCESSFUL' : 'PROCESSING' };
+  };
+  const { journal, service } = await answering(t, (url) => {
+    if (url === '/v1/transactions?limit=100') {
+      looks++;
+      return { data: [first], has_more: true, next_cursor: 'of chg_1' };
+    }
+    if (url === '/v1/transactions?limit=100&starting_after=of%20chg_1') {
+      return { data: [second()], has_more: false, next_cursor: null };
+    }
+    if (url === '/v1/transactions/chg_1') return { transaction: first, ledger };
+    if (url === '/v1/transactions/chg_2') return { transaction: second(), ledger };
+    if (url === '/v1/balances') return { data: [{ currency: 'UGX', available: '0', pending: '1000' }] };
+    return { data: [trialBalance(1000)] };
+  });
+  const [one] = journal as [JournalEntry];
+  const body = { ...one.body, reference: 'order-2' };
+  const refused = { ...one, key: 'key-2', body, status: 400, reply: null };
+  t.strictSame(await checkJournal([one, refused], service), [
+    'acc_1: order-2 (key key-2) was refused with 400 and exists as chg_2',
+  ]);
+  t.ok(looks > 3, 'and once more for its entries');
+});
+
 t.test('a service that stands still is not waited for without end', async (t) => {
   const calls: string[] = [];
   const server = createServer(({ url = '' }, response) => {
