@@ -123,12 +123,15 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
 }
 
 const THOUSANDS_BY_COMMA = /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/;
-/** Or none: some statements have two columns of them, for what came in and what went out. */
-const DIGITS = /^([+-]?\d+(\.\d+)?)?$/;
+const DIGITS = /^[+-]?\d+(\.\d+)?$/;
+/** Some statements have two columns of amounts, for what came in and what went out, and in the other of them nothing or a dash of any
+ *  kind. */
+const NONE = /^[-\u2010-\u2015\u2212]?$/;
 
 /** Without the commas of thousands. "10,50" has another comma: it is not 1050. What cannot be read ("UGX 5000") would look like another
  *  amount than the ledger's. */
 function amountIn(text: string, line: number): string {
+  if (NONE.test(text)) return '';
   const digits = THOUSANDS_BY_COMMA.test(text) ? text.replaceAll(',', '') : text;
   if (DIGITS.test(digits)) return digits;
   throw new Error(`line ${line}: "${text}" is no amount; write it as 10.50 or 1,000.50`);

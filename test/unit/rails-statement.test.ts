@@ -568,3 +568,14 @@ t.test('a statement that cannot be read says where', async (t) => {
     ['1000.50', '-12345678', '+1000', '5000.00', ''],
   );
 });
+
+t.test('a dash where a statement has no amount is as good as nothing', async (t) => {
+  for (const dash of ['', '-', '–', '—', '−']) {
+    const text = `reference,debit,credit\nx,${dash},5.00`;
+    const [line] = readStatement(text, { ...DEFAULT_COLUMNS, amount: 'debit' }, 'Z');
+    t.equal(line?.amountText, '', `"${dash}"`);
+  }
+  for (const dashes of ['--', '- -', '-+']) {
+    t.throws(() => readStatement(`reference,amount\nx,${dashes}`, DEFAULT_COLUMNS, 'Z'), /is no amount/);
+  }
+});
