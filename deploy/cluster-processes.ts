@@ -12,7 +12,7 @@ import { ENVIRONMENT } from './environment.ts';
 import { markOf } from '../wal/process-mark.ts';
 
 /** A node that is asked to stop has ended by then: it hands over, and all that it serves waits for its own. */
-export const STOP_MS_MAX = 131_000;
+export const STOP_MS_MAX = 177_000;
 
 export interface ClusterSettings {
   readonly natsUrl: string;

@@ -21,6 +21,16 @@ export function assertLimits(): void {
     LIMITS.leaseMs < LIMITS.ownerSilentMs && LIMITS.ownerSilentMs < LIMITS.commandDeadlineMs,
     'a front does not go while its callers are still answered',
   );
+  // What it sends to endpoints, its last batch, whether NATS has forgotten one, and that the lease is free.
+  holds(
+    LIMITS.webhookHandOverMs +
+      LIMITS.streamPublishMs +
+      LIMITS.streamAckMs +
+      LIMITS.natsConnectMs * 2 +
+      LIMITS.streamAckMs * 3 <
+      LIMITS.handOverMs && LIMITS.pollerStopMs < LIMITS.handOverMs,
+    'a node that stops may try all that it tries for what it has',
+  );
   holds(LIMITS.batchBytesMax < LIMITS.natsPayloadBytes, 'a batch fits one NATS message');
   holds(LIMITS.natsPayloadBytes < LIMITS.streamReadBytesMax, 'a read has room for any message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');

@@ -329,6 +329,8 @@ export const LIMITS = {
   clusterJoinMs: 60_000,
   /** How long a node that stops waits for others to take its partitions. */
   drainMs: 30_000,
+  /** How long it waits after that for its own writes to what nobody has taken, and for NATS to hear that it is free. */
+  handOverMs: 40_000,
 
   // Outgoing connections
   /** Where a host has several addresses: how long one may take to accept before the next has its turn, ms. Node's own

@@ -74,6 +74,24 @@ t.test('a node that leaves while NATS is away waits no longer than an election t
   }
 });
 
+t.test('a node that leaves waits no longer for what it cannot hand over than it is given', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const [a, b] = [world.join('a'), world.join('b')];
+  await world.until(10_000);
+  t.ok(a.serving.size > 0);
+  // Nobody can take what it has, nor does its log let go of that.
+  b.preparesUntil = a.releasesUntil = Infinity;
+  const begunAt = world.now;
+  let leftAt = Infinity;
+  world.at(begunAt, a, () => void a.ownership.drain().then(() => (leftAt = world.now)));
+  const most = (LIMITS.drainMs + LIMITS.handOverMs + LIMITS.streamAckMs * 2) / a.rate;
+  await world.until(begunAt + most);
+  t.ok(leftAt - begunAt <= most, `after ${leftAt - begunAt} ms`);
+  t.ok(leftAt - begunAt >= LIMITS.drainMs, 'and no shorter than others may need');
+  t.ok(a.problems.some((each) => /^accounts\/\d could not be handed over in time$/.test(each)));
+});
+
 t.test(
   'nor does one that leaves during an election: others have what it had as soon as that is over',
   async (t) => {

@@ -211,6 +211,8 @@ export class Node implements PartitionHost, Leases {
   readonly acquisitions: { readonly partition: number; readonly epoch: number; readonly at: number }[] = [];
   /** What it acquires is not open before. */
   acquiresUntil = 0;
+  /** What it releases is not let go before. */
+  releasesUntil = 0;
   /** Its log cannot be opened. */
   isBroken = false;
   /** What says so. */
@@ -436,7 +438,7 @@ export class Node implements PartitionHost, Leases {
   }
 
   async release(_group: GroupName, partition: number): Promise<void> {
-    await this.#alone(partition, 200);
+    await this.#alone(partition, 200, this.releasesUntil);
     this.serving.delete(partition);
     this.#open.delete(partition);
   }

@@ -183,9 +183,19 @@ export class LeaseOwnership implements Ownership {
       this.#look();
       await pause(LIMITS.busRetryMs);
     }
-    await Promise.all(
-      this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#moves.handOver(place)),
-    );
+    await this.#handOverAll();
+  }
+
+  /** Whatever keeps one of them from it, the stop goes on: with the session it is others' in the end. */
+  async #handOverAll(): Promise<void> {
+    const left = this.#places.filter(({ stage }) => stage === 'held');
+    const until = performance.now() + LIMITS.handOverMs;
+    for (const place of left) void this.#moves.handOver(place);
+    const late = (): readonly Place[] => left.filter(({ stage }) => stage === 'releasing');
+    while (late().length > 0 && performance.now() < until && !this.#closed) await pause(LIMITS.busRetryMs);
+    for (const { group, partition } of late()) {
+      this.#options.onProblem(`${group}/${partition} could not be handed over in time`);
+    }
   }
 
   async close(): Promise<void> {
