@@ -112,7 +112,8 @@ export const LIMITS = {
   batchBytesMax: 900 * 1024,
   /** Writes handed to LMDB and not yet flushed, all partitions: lmdb-js blocks the thread beyond 300,000. */
   logWritesOutstandingMax: 100_000,
-  /** Records the views of one process may lag behind its log before commands are refused: 1 KiB each, bounds memory. */
+  /** Records the views of one process may lag behind its log, all partitions together, before commands are refused: 1 KiB each, bounds
+   *  memory. At a third of it an alert tells (deploy/prometheus). */
   checkpointLagMax: 300_000,
   /** Records applied between two commits of the views: so few that their objects die in the young generation. */
   checkpointRecordsPerCommitMax: 3_000,

@@ -25,19 +25,18 @@ export function watchStorage(metrics: Metrics, storage: Storage, space: DiskSpac
 }
 
 function watchPartitions(metrics: Metrics, storage: Storage): void {
-  const perGroup = (read: (hosted: HostedLog) => number, combine: (a: number, b: number) => number) => () => {
+  const perGroup = (read: (hosted: HostedLog) => number) => () => {
     const totals = new Map<string, number>();
     for (const hosted of storage.hosted()) {
-      totals.set(hosted.group, combine(totals.get(hosted.group) ?? 0, read(hosted)));
+      totals.set(hosted.group, (totals.get(hosted.group) ?? 0) + read(hosted));
     }
     return totals;
   };
-  const sum = (a: number, b: number): number => a + b;
   metrics.gaugeBy(
     'daftari_log_sequence',
     'Records in the log, all partitions of the group.',
     'group',
-    perGroup(({ log }) => log.durable, sum),
+    perGroup(({ log }) => log.durable),
   );
   metrics.gauge(
     'daftari_log_flush_open_seconds',
@@ -48,25 +47,25 @@ function watchPartitions(metrics: Metrics, storage: Storage): void {
     'daftari_mailbox_depth',
     'Commands decided and not yet answered; the bound is per partition.',
     'group',
-    perGroup(({ partition }) => partition.depth, sum),
+    perGroup(({ partition }) => partition.depth),
   );
   metrics.gaugeBy(
     'daftari_waiting_callers',
     'Create calls that wait for their rail.',
     'group',
-    perGroup(({ partition }) => partition.waiting, sum),
+    perGroup(({ partition }) => partition.waiting),
   );
   metrics.gaugeBy(
     'daftari_checkpoint_lag_records',
-    'Records by which the views of the slowest partition lag behind the log.',
+    'Records by which the views lag behind the log, all partitions of the group.',
     'group',
-    perGroup(({ partition }) => partition.checkpointLag, Math.max),
+    perGroup(({ partition }) => partition.checkpointLag),
   );
   metrics.gaugeBy(
     'daftari_partitions_owned',
     'Partitions this process writes.',
     'group',
-    perGroup(() => 1, sum),
+    perGroup(() => 1),
   );
 }
 

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { queries } from '../dashboard.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
@@ -62,6 +63,9 @@ const answered = (status: string): string =>
   `daftari_http_request_duration_seconds_count{job="daftari", instance="a", surface="v1", status="${status}"}`;
 const crowdedOut = (reason: string): string =>
   `daftari_http_crowded_out_total{job="daftari", instance="a", reason="${reason}"}`;
+
+const lag = (group: string): string =>
+  `daftari_checkpoint_lag_records{job="daftari", instance="a", group="${group}"}`;
 
 const STARTS_AGAIN = 'DaftariStartsAgain';
 
@@ -135,6 +139,16 @@ for (const told of [
     series: { [started('a')]: '100x9 700x9 1300x60' },
     alert: STARTS_AGAIN,
     firesAt: [],
+    silentAt: [10, 20, 60],
+  },
+  {
+    title: 'views that fall behind are told of long before changes are refused, whichever groups they are of',
+    series: {
+      [lag('accounts')]: `${LIMITS.checkpointLagMax / 50}x20 ${LIMITS.checkpointLagMax / 4}x30 0x20`,
+      [lag('webhooks')]: `${LIMITS.checkpointLagMax / 50}x20 ${LIMITS.checkpointLagMax / 4}x30 0x20`,
+    },
+    alert: 'DaftariCheckpointsLag',
+    firesAt: [40, 50],
     silentAt: [10, 20, 60],
   },
   {
