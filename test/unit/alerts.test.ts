@@ -151,6 +151,32 @@ for (const told of [
     firesAt: [40, 50],
     silentAt: [10, 20, 60],
   },
+  ...(
+    [
+      ['DaftariNeedsAPerson', 'daftari_rail_notices_total', 'what="no_rail"', 60],
+      ['DaftariOurFault', 'daftari_rail_our_faults_total', 'rail="mtn_ug"', 15],
+      ['DaftariCallbacksUnknown', 'daftari_callbacks_unknown_total', 'rail="mtn_ug"', 60],
+    ] as const
+  ).flatMap(([alert, metric, label, minutes]) => {
+    const counted = `${metric}{job="daftari", instance="a", ${label}}`;
+    // The tests' time begins at 0.
+    const stories: readonly (readonly [string, Story, number])[] = [
+      [
+        'by an instance that was not there before',
+        { [started('a')]: '_x10 600x200', [counted]: '_x10 3x200' },
+        10,
+      ],
+      ['once more by one that starts again', { [started('a')]: '0x99 6000x111', [counted]: '3x210' }, 100],
+      ['by one that has run for long', { [started('a')]: '0x210', [counted]: '0x99 1x111' }, 100],
+    ];
+    return stories.map(([by, series, at]) => ({
+      title: `${alert}: what is found before the first scrape is told of, too: ${by}`,
+      series,
+      alert,
+      firesAt: [at + 1, at + minutes - 2],
+      silentAt: [at - 1, at + minutes + 2],
+    }));
+  }),
   {
     title: 'bodies that come slowly, without end, are told of, until they end',
     series: { [crowdedOut('slow_body')]: '0x10 0+600x30 18000x30', [crowdedOut('connection')]: '0x70' },
