@@ -42,6 +42,8 @@ export interface StatementLine {
 export interface Columns {
   readonly reference: string;
   readonly amount: string;
+  /** Where a statement has one for what came in and one for what went out. */
+  readonly otherAmount?: string;
   readonly currency: string;
   readonly time: string;
   readonly type: string;
@@ -94,11 +96,11 @@ export function readStatement(text: string, columns: Columns, timeZone: string):
 
 /** Reference and amount, and whatever was named: what is looked for in vain would not be compared. */
 function requireColumns(row: CsvRow, columns: Columns): void {
-  for (const field of Object.keys(DEFAULT_COLUMNS) as (keyof Columns)[]) {
-    const isNeeded = field === 'reference' || field === 'amount' || columns[field] !== DEFAULT_COLUMNS[field];
-    if (isNeeded && fieldOf(row, columns[field]) === null) {
+  for (const [field, heading] of Object.entries(columns) as [keyof Columns, string][]) {
+    const isNeeded = field === 'reference' || field === 'amount' || heading !== DEFAULT_COLUMNS[field];
+    if (isNeeded && fieldOf(row, heading) === null) {
       const headings = [...row.fields.keys()].join(', ');
-      throw new Error(`line ${row.line}: no column "${columns[field]}"; the first row has: ${headings}`);
+      throw new Error(`line ${row.line}: no column "${heading}"; the first row has: ${headings}`);
     }
   }
 }
@@ -106,7 +108,6 @@ function requireColumns(row: CsvRow, columns: Columns): void {
 function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine {
   const { line } = row;
   const reference = fieldOf(row, columns.reference) ?? '';
-  const amount = fieldOf(row, columns.amount) ?? '';
   const time = fieldOf(row, columns.time);
   const at = time === null || time === '' ? null : timeIn(time, timeZone, line);
   const until = at === null || time === null ? null : at + (isDayAlone(time) ? DAY_MS : 1);
@@ -115,17 +116,26 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
     reference,
     transactionId: parseReference(reference)?.transactionId ?? null,
     reversal: /revers|refund|clawback/i.test(fieldOf(row, columns.type) ?? ''),
-    amountText: amountIn(amount, line),
+    amountText: amountOf(row, columns),
     currency: fieldOf(row, columns.currency)?.toUpperCase() || null,
     at,
     until,
   };
 }
 
+/** Of two columns the one that has any: in the other there is nothing, or nought. */
+function amountOf(row: CsvRow, { amount, otherAmount }: Columns): string {
+  const text = amountIn(fieldOf(row, amount) ?? '', row.line);
+  if (otherAmount === undefined) return text;
+  const other = amountIn(fieldOf(row, otherAmount) ?? '', row.line);
+  if (Number(other) === 0) return text;
+  if (Number(text) === 0) return other;
+  throw new Error(`line ${row.line}: an amount in "${amount}", and one in "${otherAmount}"`);
+}
+
 const THOUSANDS_BY_COMMA = /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/;
 const DIGITS = /^[+-]?\d+(\.\d+)?$/;
-/** Some statements have two columns of amounts, for what came in and what went out, and in the other of them nothing or a dash of any
- *  kind. */
+/** Nothing, or a dash of any kind: where there are two columns of amounts. */
 const NONE = /^[-\u2010-\u2015\u2212]?$/;
 
 /** Without the commas of thousands. "10,50" has another comma: it is not 1050. What cannot be read ("UGX 5000") would look like another

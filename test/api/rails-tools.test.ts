@@ -188,6 +188,15 @@ t.test("reconcile: the provider's statement against the running service's log", 
   t.match((await run()).err, /no column "reference"/);
   t.equal((await run('--columns', 'reference=External ID,time=date')).status, 0);
 
+  const columns = /,(-?\d+),UGX$/gm;
+  const twoOf = statement.replace('amount,currency', 'Debit,Credit,currency').replace(columns, ',$1,-,UGX');
+  writeFileSync(path, twoOf.replace(/^(.*,collect,.*),(\d+),-,UGX$/gm, '$1,0.00,$2,UGX'));
+  t.match(await run('--columns', 'amount=Debit,amount=Credit'), { status: 0, out: /11 agree, 0 do not/ });
+  for (const twice of ['time=time,time=time', 'amount=Debit,amount=Credit,amount=amount']) {
+    const said = new RegExp(`--columns: ${twice.slice(0, twice.indexOf('='))} is named too often`);
+    t.match(await run('--columns', twice), { status: 2, err: said });
+  }
+
   writeFileSync(path, statement.replaceAll(/(T\d\d:\d\d:[\d.]+)Z/g, '$1'));
   t.equal((await run()).status, 0, 'times without a zone are UTC');
   t.match((await run('--timezone', '+03:00')).out, /: 0 agree, \d+ do not/);

@@ -579,3 +579,12 @@ t.test('a dash where a statement has no amount is as good as nothing', async (t)
     t.throws(() => readStatement(`reference,amount\nx,${dashes}`, DEFAULT_COLUMNS, 'Z'), /is no amount/);
   }
 });
+
+t.test('of two columns of amounts a line has one', async (t) => {
+  const [both, none] = ['5.00,7.00', ',-'].map((amounts) => () => {
+    const text = `reference,debit,credit\nx,${amounts}`;
+    return readStatement(text, { ...DEFAULT_COLUMNS, amount: 'debit', otherAmount: 'credit' }, 'Z');
+  });
+  t.throws(both!, { message: 'line 2: an amount in "debit", and one in "credit"' });
+  t.hasStrict(none!(), [{ amountText: '' }]);
+});

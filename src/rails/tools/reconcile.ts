@@ -46,9 +46,10 @@ long. Sound when there is no difference.
 
 The headings are reference, amount, currency, time and type (one with "reversal" or "refund" in it is one). Where the
 provider has others, name them: --columns "reference=External ID,amount=Amount,time=Date". Of two columns with one heading
-the first counts. A reference is the one that was sent to the provider: MTN's externalId, Airtel's transaction id. The
-headings are the first row, and each row below is money that moved: take out first what stands above them, and payments that
-failed, which would be extra.
+the first counts. Where one column has what came in and one what went out, name both:
+"amount=Debit,amount=Credit". A reference is the one that was sent to the provider: MTN's externalId, Airtel's transaction id.
+The headings are the first row, and each row below is money that moved: take out first what stands above them, and payments
+that failed, which would be extra.
 
 Times are ISO 8601, or have the month as a word; 01/07/2026 could be January or July and is refused. Where they name no
 zone they are UTC, or as --timezone says: East Africa is +03:00. A day without a time is the whole day. In an amount, a comma stands between thousands and a point
@@ -203,16 +204,18 @@ function addTrimmed(
 }
 
 function columnsOf(text: string | undefined): Columns {
-  const columns: Record<string, string> = { ...DEFAULT_COLUMNS };
+  const named: Record<string, string> = {};
   for (const pair of text?.split(',') ?? []) {
     const [field = '', heading] = pair.split('=').map((part) => part.trim());
     if (heading === undefined || !(field in DEFAULT_COLUMNS)) {
       const known = Object.keys(DEFAULT_COLUMNS).join(', ');
       throw new UsageError(`--columns: "${pair}" is not field=heading, with a field of ${known}`);
     }
-    columns[field] = heading;
+    const as = field === 'amount' && named['amount'] !== undefined ? 'otherAmount' : field;
+    if (named[as] !== undefined) throw new UsageError(`--columns: ${field} is named too often`);
+    named[as] = heading;
   }
-  return columns as unknown as Columns;
+  return { ...DEFAULT_COLUMNS, ...named };
 }
 
 function describe(findings: readonly Finding[]): string[] {
