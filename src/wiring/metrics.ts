@@ -8,7 +8,7 @@ import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
 import { RECONCILIATION_KINDS, type ReconciliationKind } from '../domain/account-event.ts';
 import { CURRENCIES } from '../domain/country.ts';
-import { isFinal, STATUSES } from '../domain/transaction.ts';
+import { CREATABLE_TYPES, isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { DiskSpace } from '../data-directory/disk-space.ts';
 import type { HostedLog, Storage } from '../storage/storage.ts';
@@ -108,12 +108,19 @@ export function watchTransactions(metrics: Metrics, storage: Storage): void {
     'daftari_transactions_entered_total',
     'Transactions that entered a state.',
     ['type', 'status'],
-    () =>
-      counted().flatMap((census) =>
+    () => [
+      ...NONE_ENDED,
+      ...counted().flatMap((census) =>
         [...census.entered()].map(({ type, status, count }) => [[type, status], count] as const),
       ),
+    ],
   );
 }
+
+/** Otherwise nobody could tell a share of what has no series: one that fails, where all do. */
+const NONE_ENDED = CREATABLE_TYPES.flatMap((type) =>
+  (['SUCCESSFUL', 'FAILED'] as const).map((status) => [[type, status], 0] as const),
+);
 
 /** The censuses there are, and one of what those counted that are gone: a total does not fall when a partition is handed
  *  over. A partition that came and went between two scrapes was not seen. */

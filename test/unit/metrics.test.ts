@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { DiskSpace } from '../../src/data-directory/disk-space.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
+import { CREATABLE_TYPES } from '../../src/domain/transaction.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { watchStorage } from '../../src/wiring/metrics.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
@@ -106,6 +107,22 @@ t.test('what a process writes is told by group, of all its partitions together',
   t.strictSame(await told('partitions_owned'), ['{group="accounts"} 2', '{group="platform"} 1']);
   t.strictSame(await told('disk_free_bytes'), [' 7000']);
 });
+
+t.test(
+  'how transactions end is there before one has: where all of them fail, a share that fails can be told',
+  async (t) => {
+    const storage = openStorage(temporaryDirectory(t));
+    t.teardown(() => storage.close());
+    const metrics = new Metrics();
+    watchStorage(metrics, storage, { freeBytes: 7_000 } as DiskSpace);
+    const ends = CREATABLE_TYPES.flatMap((type) =>
+      ['SUCCESSFUL', 'FAILED'].map(
+        (status) => `daftari_transactions_entered_total{type="${type}",status="${status}"} 0`,
+      ),
+    );
+    t.strictSame((await linesOf(metrics, 'daftari_transactions_entered_total')).toSorted(), ends.toSorted());
+  },
+);
 
 t.test('counters of other parts, with and without labels, and histograms', async (t) => {
   const metrics = new Metrics();
