@@ -114,10 +114,15 @@ export class Breaker {
 
   isDegraded(now: number): boolean {
     this.#all.roll(now);
-    if (this.state !== 'closed') return true;
+    // Where nothing is in flight nobody tries it, and nobody knows.
+    if (this.state !== 'closed') return this.#probing || now - this.#heldBackUntil < SELDOM_CALLED_MS;
     if (this.#isFailingForLong(now)) return true;
     const { calls, failures } = this.#all;
     return failures >= DEGRADED_FAILURES && failures >= DEGRADED_SHARE * calls;
+  }
+
+  get #heldBackUntil(): number {
+    return Math.max(this.reopensAt, this.#failedAt);
   }
 
   /** Called so seldom that few calls are recent ones. */

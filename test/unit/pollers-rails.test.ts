@@ -513,6 +513,30 @@ t.test('answers to calls from before it opened change nothing about a breaker', 
   t.equal(breaker.state, 'closed', 'nor when it is well again');
 });
 
+t.test(
+  'a rail that was down is told as degraded while it is tried, and not when nobody calls it any more',
+  async (t) => {
+    const breaker = new Breaker(() => 0);
+    fail(breaker, 100_000, 20);
+    const { reopensAt } = breaker;
+    t.ok(breaker.isDegraded(reopensAt + 119_999), 'it may be tried in a minute');
+    t.notOk(breaker.isDegraded(reopensAt + 120_000), 'nobody knows how it is');
+    let now = reopensAt + 3_600_000;
+    t.ok(breaker.allows(now));
+    const probe = breaker.started();
+    t.ok(breaker.isDegraded(now + 240_000), 'whoever waits for its answer does');
+    now += 240_000;
+    breaker.failed(now, probe, false);
+    t.ok(breaker.isDegraded(now + 120_000));
+    t.notOk(breaker.isDegraded(breaker.reopensAt + 120_000));
+    now += 3_600_000;
+    t.ok(breaker.allows(now));
+    succeed(breaker, now);
+    t.equal(breaker.state, 'half_open');
+    t.notOk(breaker.isDegraded(now), 'the last that was heard of it is good');
+  },
+);
+
 t.test('old failures are forgotten', async (t) => {
   const breaker = new Breaker(() => 0);
   for (let i = 0; i < 19; i++) fail(breaker, 100_000);
