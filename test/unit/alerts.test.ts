@@ -178,6 +178,28 @@ for (const told of [
     }));
   }),
   {
+    title:
+      'a service of which Prometheus finds no process any more is told of, as of a pod that no node takes',
+    series: { 'up{job="daftari", instance="a"}': '1x9 _x20 1x30' },
+    alert: 'DaftariGone',
+    firesAt: [20, 28],
+    silentAt: [5, 10, 35, 50],
+  },
+  {
+    title: 'so is one that it never finds, as where its job has another name',
+    series: { 'up{job="payments", instance="a"}': '1x30' },
+    alert: 'DaftariGone',
+    firesAt: [10, 30],
+    silentAt: [],
+  },
+  {
+    title: 'one that does not answer is told of as that',
+    series: { 'up{job="daftari", instance="a"}': '1x9 0x20' },
+    alert: 'DaftariGone',
+    firesAt: [],
+    silentAt: [5, 15, 25],
+  },
+  {
     title: 'bodies that come slowly, without end, are told of, until they end',
     series: { [crowdedOut('slow_body')]: '0x10 0+600x30 18000x30', [crowdedOut('connection')]: '0x70' },
     alert: 'DaftariSlowBodies',
