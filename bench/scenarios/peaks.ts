@@ -148,18 +148,9 @@ async function measureLatencies(
   };
 
   for (const part of rateParts) {
-    const percent = Math.round(part * 100);
     const load = await attempt(peakPerSecond * part, partLabel(part));
     checks.push(checkAnswers(load));
-    const at = (p: number): number => latencyAt(load.latency, p);
-    figures.push(
-      { name: `p50 at ${percent} % of peak`, unit: 'ms', value: at(50), better: 'less' },
-      withTarget(
-        { name: `p99 at ${percent} % of peak`, unit: 'ms', value: at(99), better: 'less' },
-        part === HALF ? P99_MS_MAX : null,
-      ),
-      { name: `p99.9 at ${percent} % of peak`, unit: 'ms', value: at(99.9), better: 'less' },
-    );
+    figures.push(...latencyFigures(load, part));
   }
   if (searchTrials > 0) {
     const { highestPerSecond } = await searchHighestRate({
@@ -178,6 +169,22 @@ async function measureLatencies(
     });
   }
   return { figures, loads, checks };
+}
+
+/** `part`: of the peak. Of what none of the answers lies beyond nothing is told: it would be the longest of them by another name. */
+export function latencyFigures({ latency, statuses, unsent }: Load, part: number): Figure[] {
+  const count = Object.values(statuses).reduce((sum, answers) => sum + answers, unsent);
+  const figure = (percent: number): Figure => ({
+    name: `p${percent} at ${Math.round(part * 100)} % of peak`,
+    unit: 'ms',
+    value: latencyAt(latency, percent),
+    better: 'less',
+  });
+  return [
+    figure(50),
+    ...(count < 100 ? [] : [withTarget(figure(99), part === HALF ? P99_MS_MAX : null)]),
+    ...(count < 1_000 ? [] : [figure(99.9)]),
+  ];
 }
 
 function partLabel(part: number): string {

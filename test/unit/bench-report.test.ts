@@ -16,6 +16,7 @@ import {
   type Repeat,
   type Report,
 } from '../../bench/result.ts';
+import { latencyFigures } from '../../bench/scenarios/peaks.ts';
 
 const load: Load = {
   label: 'service, <peak>',
@@ -93,6 +94,17 @@ function withFigure(report: Report, name: string, unit: string, value: number): 
   });
   return { ...report, scenarios };
 }
+
+t.test('of few answers no percentile is told that none of them lies beyond', async (t) => {
+  const told = (done: number, refused: number, unsent: number): string[] => {
+    const statuses = { '201': done, '503': refused };
+    return latencyFigures({ ...load, statuses, unsent }, 0.5).map(({ name }) => name.split(' ')[0]!);
+  };
+  t.strictSame(told(2_000, 0, 0), ['p50', 'p99', 'p99.9']);
+  t.strictSame(told(900, 50, 50), ['p50', 'p99', 'p99.9'], 'whatever became of them');
+  t.strictSame(told(900, 50, 49), ['p50', 'p99']);
+  t.strictSame(told(99, 0, 0), ['p50']);
+});
 
 t.test('the table tells the median, the spread, the target and the checks', async (t) => {
   const text = scenarioText(report([20_000, 22_000, 24_000]).scenarios[0]!);
