@@ -92,7 +92,8 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       summary: 'Revoke a payout wallet (owners and admins)',
       description:
         'For good: it is sent nothing more. Withdrawals to it that were certainly not sent fail, and their money returns; what ' +
-        'may have been sent goes on. The same number may be added again, as another wallet.',
+        'may have been sent goes on. Those that wait for approval keep their money on hold: `rejectWithdrawal` returns it. The ' +
+        'same number may be added again, as another wallet.',
       who: 'an owner or an admin of the account, as `by`.',
       examples: { revoked: examples.walletRevoked },
     }),

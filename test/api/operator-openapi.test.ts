@@ -48,6 +48,12 @@ t.test('what is to be called next is an operation', (t) => {
   t.end();
 });
 
+t.test('of a revoked wallet it is said that what waits for approval keeps its money on hold', (t) => {
+  const revoke = operations.find(({ operationId }) => operationId === 'revokeWallet');
+  t.match(revoke?.description, /wait for approval keep their money on hold: `rejectWithdrawal` returns it\./);
+  t.end();
+});
+
 t.test('a read says that it changes nothing; a change may say who makes it, for the audit log', (t) => {
   for (const { operationId, path, method, description, parameters = [] } of operations) {
     const isRead = method === 'get' || operationId === 'revealSigningSecret';

@@ -1,7 +1,7 @@
 // The alerts of deploy/prometheus over time, as Prometheus itself has it: what fires, and above all what does not; and that it can
 // compute what the dashboard of deploy/grafana shows. That their metrics exist is proven by test/api/operator-documents.test.ts.
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
@@ -236,6 +236,11 @@ for (const told of [
     t.equal(wrongWith(temporaryDirectory(t), told), '');
   });
 }
+
+t.test('from which lag on changes are refused is said as it is', (t) => {
+  t.match(readFileSync(ALERTS, 'utf8'), `and at ${LIMITS.checkpointLagMax} changes are refused'`);
+  t.end();
+});
 
 /** What promtool finds wrong with a file of rules; empty: nothing. */
 function noRules(file: string): string {
