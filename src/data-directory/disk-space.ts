@@ -38,6 +38,10 @@ export class DiskSpace {
     return this.#freeBytes;
   }
 
+  get reserveBytes(): number {
+    return this.#options.reserveBytes;
+  }
+
   get isShort(): boolean {
     return this.#freeBytes < this.#options.reserveBytes;
   }

@@ -22,6 +22,8 @@ export function watchStorage(metrics: Metrics, storage: Storage, space: DiskSpac
   watchTransactions(metrics, storage);
   const help = 'Free space of the disk that DATA_DIR is on; DISK_RESERVE_MB says when it is short.';
   metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);
+  const reserve = 'Free space below which the disk is short: what DISK_RESERVE_MB keeps back.';
+  metrics.gauge('daftari_disk_reserve_bytes', reserve, () => space.reserveBytes);
 }
 
 function watchPartitions(metrics: Metrics, storage: Storage): void {

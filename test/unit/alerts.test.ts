@@ -199,6 +199,23 @@ for (const told of [
     firesAt: [],
     silentAt: [5, 15, 25],
   },
+  // 100 MB a day.
+  ...(
+    [
+      ['is told of before changes are refused', 360_000_000, 268_435_456, [40, 100], [10]],
+      ['with a long way to go is not told of', 500_000_000, 268_435_456, [], [10, 40, 100]],
+      ['where nothing is kept back, before it is full', 90_000_000, 0, [40, 100], [10]],
+    ] as const
+  ).map(([what, free, reserve, firesAt, silentAt]) => ({
+    title: `a disk that fills slowly ${what}`,
+    series: {
+      'daftari_disk_free_bytes{job="daftari", instance="a"}': `${free}-69444x120`,
+      'daftari_disk_reserve_bytes{job="daftari", instance="a"}': `${reserve}x120`,
+    },
+    alert: 'DaftariDiskFillsUp',
+    firesAt,
+    silentAt,
+  })),
   {
     title: 'bodies that come slowly, without end, are told of, until they end',
     series: { [crowdedOut('slow_body')]: '0x10 0+600x30 18000x30', [crowdedOut('connection')]: '0x70' },

@@ -87,7 +87,7 @@ t.test('what a process writes is told by group, of all its partitions together',
   const storage = openStorage(temporaryDirectory(t));
   t.teardown(() => storage.close());
   const metrics = new Metrics();
-  watchStorage(metrics, storage, { freeBytes: 7_000 } as DiskSpace);
+  watchStorage(metrics, storage, { freeBytes: 7_000, reserveBytes: 500 } as DiskSpace);
   let number = 0;
   const open = (partition: number): Promise<unknown> => {
     const accountId = makeId('account', `${encodeTime(++number)}${'0'.repeat(16)}`);
@@ -106,6 +106,7 @@ t.test('what a process writes is told by group, of all its partitions together',
   t.strictSame(await told('checkpoint_lag_records'), ['{group="accounts"} 6', '{group="platform"} 0']);
   t.strictSame(await told('partitions_owned'), ['{group="accounts"} 2', '{group="platform"} 1']);
   t.strictSame(await told('disk_free_bytes'), [' 7000']);
+  t.strictSame(await told('disk_reserve_bytes'), [' 500']);
 });
 
 t.test(
@@ -114,7 +115,7 @@ t.test(
     const storage = openStorage(temporaryDirectory(t));
     t.teardown(() => storage.close());
     const metrics = new Metrics();
-    watchStorage(metrics, storage, { freeBytes: 7_000 } as DiskSpace);
+    watchStorage(metrics, storage, { freeBytes: 7_000, reserveBytes: 500 } as DiskSpace);
     const ends = CREATABLE_TYPES.flatMap((type) =>
       ['SUCCESSFUL', 'FAILED'].map(
         (status) => `daftari_transactions_entered_total{type="${type}",status="${status}"} 0`,
