@@ -112,12 +112,26 @@ export function partitionsProblem(
   );
 }
 
+/** What a directory, as it says itself, has no place for of what is to be brought there; null: nothing. With it nothing there would be
+ *  served. */
+export function placeProblem(directory: string, names: readonly PartitionName[]): string | null {
+  const partitions = partitionsNoted(directory);
+  const beyond = partitions === null ? undefined : names.find((name) => isBeyond(name, partitions));
+  if (beyond === undefined) return null;
+  return (
+    `${nameOf(beyond)} has no place in ${directory}, whose ${IDENTITY_FILE} says "partitions": ${partitions}: no service would start ` +
+    'there any more. Is what it comes from of another installation?'
+  );
+}
+
+function isBeyond({ group, partition }: PartitionName, partitions: number): boolean {
+  return group !== 'platform' && partition >= partitions;
+}
+
 /** What no log has that was begun with so many partitions; null: there is nothing like it. */
 function strayIn(log: LogReader, partitions: number): string | null {
   const names = log.partitionNames();
-  const isBeyond = ({ group, partition }: PartitionName): boolean =>
-    group !== 'platform' && partition >= partitions;
-  const beyond = names.find((name) => isBeyond(name) && isOwn(log, name));
+  const beyond = names.find((name) => isBeyond(name, partitions) && isOwn(log, name));
   if (beyond !== undefined) return nameOf(beyond);
   // With more than there were, none is beyond: those that lack are told as lost, and most accounts are looked for in others.
   for (const name of names.filter(({ group }) => group === 'accounts')) {

@@ -3,7 +3,7 @@
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { groupOf, groups, withData } from './data.ts';
-import { recordsNoted } from '../data-directory/identity.ts';
+import { placeProblem, recordsNoted } from '../data-directory/identity.ts';
 import { AssertionFailure } from '../domain/assert.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { inspect } from './inspect.ts';
@@ -81,7 +81,7 @@ export const logTools: readonly Tool[] = [
   verify,
   replay,
   exportTool(recordsNoted),
-  importTool(RECORD_FORMATS.newest),
+  importTool(RECORD_FORMATS.newest, placeProblem),
   archiveTool(recordsNoted),
   trimTool(neededByWebhooks, goesOnFrom),
   backupTool(recordsNoted),

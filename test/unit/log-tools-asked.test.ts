@@ -1,5 +1,5 @@
 // What an operator asks of a tool is answered or refused, with status 2: no part of it is passed over without a word.
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { proveFiles } from '../../src/damage/files-proof.ts';
@@ -67,6 +67,25 @@ t.test('verify tells how far it is with the ledger, too, which takes longer than
   const terminal = { out: () => {}, err: (text: string) => void (err += text), errIsTty: true, env: {} };
   t.equal(await runTools('wal', tools, ['verify', '--data', directory, '--full-speed'], terminal), 0);
   t.match(err, /\rledger 50% \| 1 of 2 partitions \| \d+ s left/);
+});
+
+t.test('import brings nothing into a directory that has no place for it', async (t) => {
+  const [from, to] = [next(), next()];
+  t.hasStrict(await ofLog('export', '--to', from), { status: 0 });
+  mkdirSync(to);
+  const has = (partitions: number): void => {
+    writeFileSync(join(to, 'daftari.json'), JSON.stringify({ format: 1, partitions }));
+  };
+  has(1);
+  const asked = ['import', '--from', from, '--data', to] as const;
+  t.match(await runTool(tools, ...asked), {
+    status: 1,
+    out: /^$/,
+    err: /^import: accounts\/1 has no place in .*, whose daftari\.json says "partitions": 1: .* of another installation\?/,
+  });
+  t.strictSame(readdirSync(to), ['daftari.json']);
+  has(2);
+  t.match(await runTool(tools, ...asked), { status: 0, out: /^sound: [1-9]/ });
 });
 
 t.test('what the log does not have is said in one way, however far from it', async (t) => {

@@ -297,10 +297,13 @@ function isJson(record: string): boolean {
   }
 }
 
-/** `newestRecords`: the newest format of records that this version reads; of a newer one nothing is imported. */
-export function importTool(newestRecords = Infinity): Tool {
-  return { ...importing, run: (input) => runImport(input, newestRecords) };
+/** `newestRecords`: the newest format of records that this version reads; of a newer one nothing is imported. `placeProblem`: what a directory
+ *  has no place for, and why, or null; absent where nobody knows. */
+export function importTool(newestRecords = Infinity, placeProblem: PlaceProblem = () => null): Tool {
+  return { ...importing, run: (input) => runImport(input, newestRecords, placeProblem) };
 }
+
+type PlaceProblem = (directory: string, names: readonly PartitionName[]) => string | null;
 
 const importing: Omit<Tool, 'run'> = {
   name: 'import',
@@ -325,10 +328,13 @@ it had appended by then, and nothing else opens that log: run it again.`,
 async function runImport(
   { directory, values, progress }: ToolInput,
   newestRecords: number,
+  placeProblem: PlaceProblem,
 ): Promise<ToolResult> {
   const source = SegmentDirectory.open(directoryOf(values, 'from'));
   source.assertReadable(newestRecords, 'import');
   const names = chosen(source.partitions(), values);
+  const problem = placeProblem(directory, names);
+  if (problem !== null) throw new Error(problem);
   progress.start(
     'import',
     names
