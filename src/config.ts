@@ -408,6 +408,7 @@ function readPolicy(values: Values, problems: string[]): Policy {
     walletCoolingOffMs: values.WALLET_COOLING_OFF_SECONDS,
     providerAnswerWaitMs: values.PROVIDER_ANSWER_WAIT_MS,
     routes: {},
+    oneWay: {},
   };
 }
 

@@ -69,4 +69,5 @@ export const DEFAULT_POLICY: Policy = {
   walletCoolingOffMs: DAY_MS,
   providerAnswerWaitMs: 5_000,
   routes: {},
+  oneWay: {},
 };

@@ -90,7 +90,7 @@ export const ERROR_CODES = {
   },
   network_not_supported: {
     status: 400,
-    meaning: 'No rail serves this network in this country.',
+    meaning: 'No rail serves this network in this country, or none in this direction.',
     mend: 'Use a wallet on a supported network.',
   },
   currency_mismatch: {

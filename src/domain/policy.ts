@@ -3,7 +3,7 @@
 
 import type { Country, Currency, Network } from './country.ts';
 import type { Money } from './money.ts';
-import type { CreatableType } from './transaction.ts';
+import { type CreatableType, isCashOut } from './transaction.ts';
 
 /** Fee = fixed + basisPoints / 10,000 of the amount, rounded half up to the minor unit, then floor and cap. */
 export interface FeePolicy {
@@ -38,8 +38,13 @@ export interface Policy {
   /** How long a charge's 201 waits for the rail. */
   readonly providerAnswerWaitMs: number;
   /** (country, network) → rail id; an absent pair answers network_not_supported. */
-  readonly routes: Readonly<Partial<Record<`${Country}:${Network}`, string>>>;
+  readonly routes: ByRoute<string>;
+  /** (country, network) → all that its rail can do: collect charges and deposits, or send payouts and withdrawals; the other answers
+   *  network_not_supported. An absent pair's does both. */
+  readonly oneWay: ByRoute<'collect' | 'send'>;
 }
+
+type ByRoute<T> = Readonly<Partial<Record<`${Country}:${Network}`, T>>>;
 
 /** Joined once, so that the hot path builds no strings. */
 const ROUTES = {
@@ -51,4 +56,15 @@ const ROUTES = {
 /** Its rail's id; undefined: nobody has a contract for that pair. */
 export function routeOf(routes: Policy['routes'], country: Country, network: Network): string | undefined {
   return routes[ROUTES[country][network]];
+}
+
+/** Whether the rail of that pair moves money in the direction of `type`. */
+export function carries(
+  { oneWay }: Policy,
+  type: CreatableType,
+  country: Country,
+  network: Network,
+): boolean {
+  const only = oneWay[ROUTES[country][network]];
+  return only === undefined || only === (isCashOut(type) ? 'send' : 'collect');
 }

@@ -9,7 +9,7 @@ import { Callbacks } from './callbacks.ts';
 import type { LoadedRails, LoadRailsOptions } from './loaded-rails.ts';
 import { MtnRail } from './mtn.ts';
 import type { CallbackUrlOf, ProviderRail } from './provider-rail.ts';
-import { type Clock, closeAll } from './rail.ts';
+import { type Clock, closeAll, type Direction } from './rail.ts';
 import { readRoutesFile, type Route } from './routes-file.ts';
 import { provisionSimulator, setPortalUrls } from './routes-simulator.ts';
 
@@ -52,16 +52,21 @@ function assemble(
   const callbacks = new Callbacks({ key: callbackKey, portalSecrets: portalSecretsOf(routes) });
   const rails = new Map<string, ProviderRail>();
   const pairs: Record<string, string> = {};
+  const oneWay: Record<string, Direction> = {};
   let base = baseUrl;
   for (const route of routes) {
     const callbackUrl: CallbackUrlOf = (transaction) =>
       base === null ? null : callbacks.callbackUrl(base, route.id, transaction);
     rails.set(route.id, makeRail(route, { clock, callbackUrl, forgetful }));
-    pairs[`${route.country}:${route.network}`] = route.id;
+    const pair = `${route.country}:${route.network}`;
+    pairs[pair] = route.id;
+    const only = onlyWayOf(route);
+    if (only !== null) oneWay[pair] = only;
   }
   return {
     rails,
     routes: pairs as Policy['routes'],
+    oneWay: oneWay as Policy['oneWay'],
     callbacks,
     isCallbackPlausible: hashCheck(routes),
     setCallbackBase: async (given) => {
@@ -71,6 +76,12 @@ function assemble(
     },
     close: () => closeAll(rails),
   };
+}
+
+/** Null: it has credentials for both. */
+function onlyWayOf(route: Route): Direction | null {
+  if (route.disbursement === null) return 'collect';
+  return route.adapter === 'mtn' && route.collection === null ? 'send' : null;
 }
 
 function portalSecretsOf(routes: readonly Route[]): Map<string, string> {

@@ -34,6 +34,7 @@ function loadLoopback({ approveAfterMs, clock, onHint, callbackKey }: LoadRailsO
   return {
     rails,
     routes: routes as Policy['routes'],
+    oneWay: {},
     callbacks: new Callbacks({ key: callbackKey, portalSecrets: new Map() }),
     isCallbackPlausible: () => true,
     setCallbackBase: () => Promise.resolve(),

@@ -28,7 +28,7 @@ export interface Outbound {
 
 export function policiesOf(config: Config, rails: Rails): GroupPolicies {
   return {
-    accounts: { ...config.policy, routes: rails.routes },
+    accounts: { ...config.policy, routes: rails.routes, oneWay: rails.oneWay },
     webhooks: { retryMs: config.webhookRetryMs, retentionMs: config.webhookRetentionMs },
   };
 }

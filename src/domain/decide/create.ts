@@ -25,7 +25,7 @@ import { makeId, PREFIX_OF_TYPE } from '../id.ts';
 import type { CashOutType } from '../ledger.ts';
 import { add, type Money, parseAmount } from '../money.ts';
 import { networkOf, parseMsisdn } from '../msisdn.ts';
-import { type Policy, routeOf } from '../policy.ts';
+import { carries, type Policy, routeOf } from '../policy.ts';
 import { SUBMISSION_BEGUN_FORMAT } from '../record-format.ts';
 import type { Context, LedgerState } from '../state.ts';
 import type { CreatableType } from '../transaction.ts';
@@ -67,7 +67,7 @@ export function collect(
   { app, user, request }: Origin,
   { policy, now, freshBody }: Context,
 ): Decision {
-  const target = readTarget(account, input, policy);
+  const target = readTarget(account, type, input, policy);
   if (isRejection(target)) return refuse(target);
   const { amount, country, network, msisdn, provider } = target;
   const { currency } = input;
@@ -175,7 +175,7 @@ function checkCashOut<Input extends PayoutInput | WithdrawalInput>(
   state: LedgerState,
   command: (CreatePayout | CreateWithdrawal) & { readonly input: Input | null },
   type: CashOutType,
-  read: (account: Account, input: Input, policy: Policy) => Target | Rejection,
+  read: (account: Account, type: CashOutType, input: Input, policy: Policy) => Target | Rejection,
   context: Context,
 ): CheckedCashOut<Input> {
   const access = authorise(state, command);
@@ -192,7 +192,7 @@ function checkCashOut<Input extends PayoutInput | WithdrawalInput>(
   const { problem, input } = command;
   if (problem !== null) return decided(refuseCashOut(problem));
   assert(input !== null, 'a command without a problem has an input');
-  const target = read(account, input, context.policy);
+  const target = read(account, type, input, context.policy);
   if (isRejection(target)) return decided(refuseCashOut(target));
   const fee = feeOfCashOut(account, type, target.amount, input.currency, context);
   if (typeof fee !== 'number') return decided(refuseCashOut(fee));
@@ -278,7 +278,12 @@ const AMOUNT_RULE = rejection(
 );
 
 /** Field rules of a wallet named by its number. */
-function readTarget(account: Account, input: CollectInput | PayoutInput, policy: Policy): Target | Rejection {
+function readTarget(
+  account: Account,
+  type: CreatableType,
+  input: CollectInput | PayoutInput,
+  policy: Policy,
+): Target | Rejection {
   const amount = parseAmount(input.amount);
   if (amount === null) return AMOUNT_RULE;
   const number = parseMsisdn(input.msisdn, input.country ?? account.country);
@@ -288,13 +293,17 @@ function readTarget(account: Account, input: CollectInput | PayoutInput, policy:
   if (mismatch !== null) return mismatch;
   const network = input.network ?? networkOf(msisdn);
   if (network === null) return rejection('network_required', null, 'network');
-  const provider = routeOf(policy.routes, country, network);
-  if (provider === undefined) return noRoute(country, network, 'network');
-  return { amount, country, network, msisdn, provider };
+  const provider = railOf(policy, type, country, network, 'network');
+  return typeof provider === 'string' ? { amount, country, network, msisdn, provider } : provider;
 }
 
 /** Field rules of a wallet named by its id. */
-function readDestination(account: Account, input: WithdrawalInput, policy: Policy): Target | Rejection {
+function readDestination(
+  account: Account,
+  type: CreatableType,
+  input: WithdrawalInput,
+  policy: Policy,
+): Target | Rejection {
   const amount = parseAmount(input.amount);
   if (amount === null) return AMOUNT_RULE;
   const wallet = account.wallets.get(input.destination);
@@ -305,9 +314,8 @@ function readDestination(account: Account, input: WithdrawalInput, policy: Polic
   const { country, network, msisdn } = wallet;
   const mismatch = checkCurrency(input.currency, country);
   if (mismatch !== null) return mismatch;
-  const provider = routeOf(policy.routes, country, network);
-  if (provider === undefined) return noRoute(country, network, 'destination');
-  return { amount, country, network, msisdn, provider };
+  const provider = railOf(policy, type, country, network, 'destination');
+  return typeof provider === 'string' ? { amount, country, network, msisdn, provider } : provider;
 }
 
 function checkCurrency(currency: Currency, country: Country): Rejection | null {
@@ -320,8 +328,18 @@ function checkCurrency(currency: Currency, country: Country): Rejection | null {
   );
 }
 
-function noRoute(country: Country, network: Network, param: string): Rejection {
-  return rejection('network_not_supported', `${network} in ${country} is not served.`, param);
+/** What no rail carries would fail once it is sent, and operators would be told of each. */
+function railOf(
+  policy: Policy,
+  type: CreatableType,
+  country: Country,
+  network: Network,
+  param: string,
+): string | Rejection {
+  const id = routeOf(policy.routes, country, network);
+  if (id !== undefined && carries(policy, type, country, network)) return id;
+  const what = id === undefined ? '' : ` for a ${type.toLowerCase()}`;
+  return rejection('network_not_supported', `${network} in ${country} is not served${what}.`, param);
 }
 
 function checkBalance(account: Account, amount: Money, fee: Money, currency: Currency): Rejection | null {

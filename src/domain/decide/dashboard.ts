@@ -24,7 +24,7 @@ import { isRejection, type Rejection, rejection } from '../error-code.ts';
 import { newWallet } from '../evolve.ts';
 import { makeId } from '../id.ts';
 import { networkOf, parseMsisdn } from '../msisdn.ts';
-import { routeOf } from '../policy.ts';
+import { carries, routeOf } from '../policy.ts';
 import { bytesOf, mayBeUsed, renderWallet } from '../render/account.ts';
 import { type Context, findTransaction, type LedgerState } from '../state.ts';
 import type { ApprovalStatus, Status, Transaction } from '../transaction.ts';
@@ -159,6 +159,9 @@ export function decideApproveWithdrawal(
   // Once approved it could neither be rejected nor sent: its money would stay on hold.
   if (routeOf(policy.routes, country, network) !== provider) {
     return refuse(rejection('network_not_supported', `There is no rail ${provider} any more.`));
+  }
+  if (!carries(policy, 'WITHDRAWAL', country, network)) {
+    return refuse(rejection('network_not_supported', `The rail ${provider} has no credentials to send.`));
   }
   const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');
   return changed(accountId, now, { type: 'WithdrawalApproved', id, by: command.by }, body);

@@ -444,6 +444,28 @@ t.test('a withdrawal to a wallet whose network is not served holds nothing', asy
   thenRefused(scenario.decide(withdrawal()), 'network_not_supported', 'destination');
 });
 
+t.test('what a rail has no credentials for is not created, and what it has them for is', async () => {
+  const ways = [
+    ['collect', [charge(), deposit()], [payout(), withdrawal()], 'payout'],
+    ['send', [payout(), withdrawal()], [charge(), deposit()], 'charge'],
+  ] as const;
+  for (const [way, carried, refused, named] of ways) {
+    for (const command of [...carried, ...refused]) {
+      const scenario = fundedMerchant();
+      scenario.policy = { ...scenario.policy, oneWay: { 'UG:MTN': way, 'UG:AIRTEL': way } };
+      const param = command.type === 'CreateWithdrawal' ? 'destination' : 'network';
+      const decision = scenario.decide(command);
+      if ((carried as readonly CreateCommand[]).includes(command)) t.not(decision.record, null, command.type);
+      else thenRefused(decision, 'network_not_supported', param);
+    }
+    const scenario = fundedMerchant();
+    scenario.policy = { ...scenario.policy, oneWay: { 'UG:MTN': way } };
+    thenTold(scenario.decide(refused[0]), `MTN in UG is not served for a ${named}.`);
+    const elsewhere = charge({ amount: '5000', currency: 'KES', msisdn: '+254732000111' });
+    t.not(scenario.decide(elsewhere).record, null, 'another rail goes on as before');
+  }
+});
+
 t.test('a refusal says what would have been right', async () => {
   const kenyan = { currency: 'KES', msisdn: '+254732000111' } as const;
   const rows: [CreateCommand, string][] = [

@@ -346,6 +346,10 @@ t.test('a withdrawal that waits', async (t) => {
       scenario.policy = { ...policy, routes };
       thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'network_not_supported');
     }
+    scenario.policy = { ...policy, oneWay: { 'UG:MTN': 'collect' } };
+    const unsent = scenario.decide(verdict('ApproveWithdrawal', id, MEMBER));
+    thenRefused(unsent, 'network_not_supported');
+    thenTold(unsent, `The rail ${provider} has no credentials to send.`);
     thenRecorded(scenario.decide(verdict('RejectWithdrawal', id, MEMBER)), 'WithdrawalRejected');
     scenario.policy = policy;
     thenRecorded(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'WithdrawalApproved');

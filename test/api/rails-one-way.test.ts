@@ -1,0 +1,89 @@
+// A route with credentials for one way alone: what it cannot carry is refused before anything is created, what it can goes on, and what was
+// sent while it had both still ends as its provider says.
+import { readFileSync, writeFileSync } from 'node:fs';
+import t from 'tap';
+import { type SimulatedPayment, startExternal } from './rails-external.ts';
+import { bodyOf, numberOf } from './merchants.ts';
+import { type Running, startService } from './start.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
+
+const directory = temporaryDirectory(t);
+const external = await startExternal(directory);
+t.teardown(() => external.simulator.close());
+const both = readFileSync(external.railsFile, 'utf8');
+
+/** Its end is the simulator's control's to say. */
+const ONGOING = '53';
+
+let service: Running | null = null;
+t.teardown(() => service?.stop());
+
+/** The service goes on with its data, and with routes that lack `product`. */
+async function restart(without: 'collection' | 'disbursement' | null): Promise<Running> {
+  await service?.stop();
+  service = null;
+  const { routes } = JSON.parse(both) as { routes: { adapter: string }[] };
+  const left = routes.flatMap((route) => {
+    const { [without ?? 'nothing']: _, ...rest } = route as Record<string, unknown>;
+    // Airtel's collections need no more than its token does.
+    return route.adapter === 'airtel' && without === 'collection' ? [] : [rest];
+  });
+  writeFileSync(external.railsFile, JSON.stringify({ routes: left }));
+  service = await startService({ RAILS: external.railsFile }, `${directory}/data`);
+  await external.callBackTo(service.demo.base_url);
+  return service;
+}
+
+async function statusOf(at: Running, path: string): Promise<string> {
+  return (await at.merchant('GET', path)).body.status;
+}
+
+async function sent(): Promise<readonly SimulatedPayment[]> {
+  return (await external.payments()).filter(({ kind }) => kind === 'send');
+}
+
+t.test('what a route has no credentials for is refused, and what was sent before ends', async (t) => {
+  const first = await restart(null);
+  const { body: deposit } = await first.merchant('POST', '/v1/deposits', {
+    body: bodyOf({ amount: '50000' }),
+  });
+  await first.until(
+    () => statusOf(first, `/v1/deposits/${deposit.id}`),
+    (status) => status === 'SUCCESSFUL',
+  );
+  const payoutBody = bodyOf({ msisdn: numberOf('UGX', ONGOING) });
+  const { body: payout } = await first.merchant('POST', '/v1/payouts', { body: payoutBody });
+  await first.until(sent, (payments) => payments.length === 1);
+
+  const collecting = await restart('disbursement');
+  const before = (await collecting.merchant('GET', '/v1/balances')).text;
+  for (const msisdn of [numberOf('UGX'), '+256702000001']) {
+    const { status, body } = await collecting.merchant('POST', '/v1/payouts', { body: bodyOf({ msisdn }) });
+    t.equal(status, 400);
+    t.equal(body.error?.code, 'network_not_supported', JSON.stringify(body));
+    const charge = await collecting.merchant('POST', '/v1/charges', { body: bodyOf({ msisdn }) });
+    t.equal(charge.status, 201);
+    await collecting.until(
+      () => statusOf(collecting, `/v1/charges/${charge.body.id}`),
+      (word) => word === 'SUCCESSFUL',
+    );
+  }
+  const rows = JSON.parse(before).data[0];
+  const { data } = (await collecting.merchant('GET', '/v1/balances')).body;
+  t.equal(data[0].available, rows.available, 'nothing is on hold for what was refused');
+  t.equal(await statusOf(collecting, `/v1/payouts/${payout.id}`), 'PENDING_PROVIDER', 'it may still be paid');
+
+  const sending = await restart('collection');
+  for (const what of ['charges', 'deposits']) {
+    const { status, body } = await sending.merchant('POST', `/v1/${what}`, { body: bodyOf() });
+    t.equal(status, 400);
+    t.equal(body.error?.code, 'network_not_supported', JSON.stringify(body));
+  }
+  const payments = await sent();
+  t.equal(payments.length, 1, 'nothing was sent of what was refused');
+  await external.control('POST', `/simulator/transactions/${payments[0]!.number}/approve`);
+  await sending.until(
+    () => statusOf(sending, `/v1/payouts/${payout.id}`),
+    (status) => status === 'SUCCESSFUL',
+  );
+});
