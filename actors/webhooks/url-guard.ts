@@ -2,8 +2,8 @@
 // and every address its name resolves to is checked when a connection is made (sender.ts).
 //
 // Invariants: an address is allowed only if this file's own tables and ipaddr.js both find nothing against it; IPv6 only
-// inside 2000::/3, so that whatever is not yet assigned, mapped or translated is refused; one bad address among those of
-// a name that may be tried refuses the name. Nothing here does I/O.
+// inside 2000::/3, so that whatever is not yet assigned, mapped or translated is refused, but for DNS64's, which are what they
+// embed; one bad address among those of a name that may be tried refuses the name. Nothing here does I/O.
 
 import ipaddr from 'ipaddr.js';
 import { LIMITS } from '../../src/limits.ts';
@@ -135,7 +135,14 @@ function isPublicIpv4(address: ipaddr.IPv4): boolean {
   return address.range() === 'unicast' && !REFUSED_IPV4.some((range) => address.match(range));
 }
 
+/** RFC 6052, 2.1: a network of IPv6 alone translates it to the IPv4 address in its last 32 bits. That of local use, 64:ff9b:1::/48, may
+ *  lead anywhere inside. */
+const TRANSLATED_TO_IPV4 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
+
 function isPublicIpv6(address: ipaddr.IPv6): boolean {
+  if (address.match(TRANSLATED_TO_IPV4)) {
+    return isPublicIpv4(new ipaddr.IPv4(address.toByteArray().slice(-4)));
+  }
   if (!address.match(GLOBAL_UNICAST) || address.range() !== 'unicast') return false;
   if (REFUSED_IPV6.some((range) => address.match(range))) return false;
   // ISATAP: an IPv4 address behind the interface id 0:5efe or 200:5efe, delivered by a tunnel inside.

@@ -206,12 +206,30 @@ void t.test('development may use http, private addresses and any port, but no cr
 void t.test('addresses that a name may resolve to', (t) => {
   const refused = [
     '127.0.0.1', '10.0.0.1', '169.254.169.254', '0.0.0.0', '100.127.255.255', '192.168.0.1', '224.0.0.1',
-    '::1', '::', '::7f00:1', '4000::1', '::ffff:8.8.8.8', '64:ff9b::808:808', '2002:808:808::1', '2001::1',
+    '::1', '::', '::7f00:1', '4000::1', '::ffff:8.8.8.8', '2002:808:808::1', '2001::1',
     'fd00::1', 'fe80::1', 'fe80::1%eth0', '2606:4700::1%eth0', 'ff02::1', '', 'localhost', '0x7f.1', '2130706433',
     '127.1', '1.2.3', '[::1]',
   ]; // prettier-ignore
   for (const address of refused) t.notOk(isPublic(address), `refused: ${address}`);
   const allowed = ['8.8.8.8', '1.1.1.1', '196.0.0.1', '2606:4700:4700::1111', '2c0f:fb50:4003::1'];
   for (const address of allowed) t.ok(isPublic(address), `allowed: ${address}`);
+  t.end();
+});
+
+// What DNS64 answers for a host that has IPv4 alone, where the network has IPv6 alone.
+void t.test('an address that is translated to IPv4 is what it is translated to', (t) => {
+  const allowed = ['64:ff9b::808:808', '64:ff9b::8.8.8.8', '64:ff9b::c400:1', '64:ff9b:0:0:0:0:ac20:1'];
+  for (const address of allowed) {
+    t.ok(isPublic(address), `allowed: ${address}`);
+    t.equal(checkWebhookUrl(`https://[${address}]/`, PUBLIC_ONLY), null, address);
+  }
+  const refused = [
+    '64:ff9b::', '64:ff9b::1', '64:ff9b::7f00:1', '64:ff9b::127.0.0.1', '64:ff9b::a00:1', '64:ff9b::ac10:1', '64:ff9b::c0a8:101',
+    '64:ff9b::a9fe:a9fe', '64:ff9b::a83f:8110', '64:ff9b::6440:1', '64:ff9b::e000:1', '64:ff9b::ffff:ffff', '64:ff9b::c000:201',
+    // Beyond the prefix, or of local use, where the IPv4 address stands elsewhere, or leads anywhere.
+    '64:ff9b:1::808:808', '64:ff9b:1::1', '64:ff9b:0:0:0:1:808:808', '64:ff9b:0:1::808:808', '64:ff9a::808:808', '64:ff9b::1:808:808',
+    '64:ff9b::808:808%eth0',
+  ]; // prettier-ignore
+  for (const address of refused) t.notOk(isPublic(address), `refused: ${address}`);
   t.end();
 });
