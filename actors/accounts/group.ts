@@ -263,10 +263,12 @@ function outcomeOf(outcome: ReturnType<typeof decide>['outcome']): Outcome {
   }
 }
 
-/** The transaction whose create answer these events may have fixed. */
+/** The transaction whose create answer these events may have fixed; a cash-out's is fixed where it is created. */
 function answeredBy(record: AccountRecord): string | null {
   for (const event of record.events) {
     if (
+      event.type === 'PayoutCreated' ||
+      event.type === 'WithdrawalCreated' ||
       event.type === 'SubmissionAccepted' ||
       event.type === 'AnswerFixed' ||
       event.type === 'TransactionSucceeded' ||

@@ -165,11 +165,11 @@ export class Partition<
     const command = this.#onOurClock(message, tick.now);
     if (command.deadline < tick.now) return this.#refuse(command, onReply);
     const decision = this.logic.decide(command, tick);
+    const { record } = decision;
     // What is not logged is as good as undecided.
-    if (decision.outcome.type === 'wait' && this.#waiters.size >= LIMITS.waitersMax) {
+    if (mayHaveToWait(decision) && this.#waiters.size >= LIMITS.waitersMax) {
       return this.#refuse(command, onReply);
     }
-    const { record } = decision;
     const line = record === null ? null : this.#group.encode(record);
     if (record !== null && line === null) return this.#notKnown(onReply);
     this.#observer.decided(this.#group.name, command.type, outcomeName(decision.outcome));
@@ -330,6 +330,11 @@ export class Partition<
       for (const caller of waiter.callers) caller.onReply(UNKNOWN);
     }
   }
+}
+
+/** What its own record answers is there as soon as that is durable. */
+function mayHaveToWait({ outcome, answers }: Decision<unknown>): boolean {
+  return outcome.type === 'wait' && outcome.key !== answers;
 }
 
 function outcomeName(outcome: Outcome): 'reply' | 'wait' | 'rejected' {

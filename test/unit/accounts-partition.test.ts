@@ -104,8 +104,8 @@ function opened(terms: Partial<Policy> = {}) {
 }
 
 /** With money to pay out, and a way to. */
-function funded() {
-  const { state, send, succeed, flush, ofType, records } = opened();
+function funded(terms: Partial<Policy> = {}) {
+  const { partition, state, send, create, succeed, flush, ofType, records } = opened(terms);
   send(deposit({ amount: '5000000' }, { idempotencyKey: 'deposit-1' }));
   flush();
   succeed(ofType('DepositCreated')[0]!.id);
@@ -116,7 +116,7 @@ function funded() {
     flush();
     return replies[0]!;
   };
-  return { state, send, flush, pay, records };
+  return { partition, state, send, create, flush, pay, records };
 }
 
 void t.test('callers who wait may be as many as they may, and then their waiting ends', (t) => {
@@ -140,6 +140,20 @@ void t.test('callers who wait may be as many as they may, and then their waiting
   }
   t.equal(partition.waiting, 0, 'and so does time');
   t.ok(replies.every(([reply]) => reply?.type === 'done'));
+  t.end();
+});
+
+// Refused, it would have counted against its account's rate, though nothing was made.
+void t.test('a payout waits for no rail: it is taken, and counts, however many charges wait', (t) => {
+  const { partition, create, flush, pay } = funded({ cashOutPerMinute: 2 });
+  while (partition.waiting < LIMITS.waitersMax) {
+    create();
+    flush();
+  }
+  t.same(create(), [{ type: 'unavailable' }]);
+  t.hasStrict([pay(), pay()], [{ type: 'done' }, { type: 'done' }]);
+  t.hasStrict(pay(), { type: 'rejected', rejection: { code: 'rate_limit_exceeded' } });
+  t.equal(partition.waiting, LIMITS.waitersMax, 'and takes no place');
   t.end();
 });
 
