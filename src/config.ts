@@ -409,6 +409,7 @@ function readPolicy(values: Values, problems: string[]): Policy {
     providerAnswerWaitMs: values.PROVIDER_ANSWER_WAIT_MS,
     routes: {},
     oneWay: {},
+    amountDecimals: {},
   };
 }
 

@@ -70,4 +70,5 @@ export const DEFAULT_POLICY: Policy = {
   providerAnswerWaitMs: 5_000,
   routes: {},
   oneWay: {},
+  amountDecimals: {},
 };

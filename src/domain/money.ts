@@ -45,6 +45,11 @@ export function toMajorUnits(amount: Money, currency: Currency): string {
   return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`;
 }
 
+/** Whether `amount` has no more decimals than these in major units. `decimals`: at most the currency's. */
+export function hasAtMostDecimals(decimals: number, amount: Money, currency: Currency): boolean {
+  return amount % 10 ** (CURRENCY_DECIMALS[currency] - decimals) === 0;
+}
+
 /** Parses a provider's major-unit amount, as text or number. Null when it is not a whole number of minor units. */
 export function fromMajorUnits(value: string | number, currency: Currency): Money | null {
   const match = /^([0-9]{1,15})(?:\.([0-9]{1,8}))?$/.exec(String(value).trim());

@@ -1,7 +1,7 @@
 // Policy: every number an operator may set (fees, limits, thresholds, durations, routes). It is input to `decide` only;
 // what it decided is written into the event, so that replaying a log never depends on today's configuration.
 
-import type { Country, Currency, Network } from './country.ts';
+import { COUNTRY_FACTS, type Country, CURRENCY_DECIMALS, type Currency, type Network } from './country.ts';
 import type { Money } from './money.ts';
 import { type CreatableType, isCashOut } from './transaction.ts';
 
@@ -42,6 +42,8 @@ export interface Policy {
   /** (country, network) → all that its rail can do: collect charges and deposits, or send payouts and withdrawals; the other answers
    *  network_not_supported. An absent pair's does both. */
   readonly oneWay: ByRoute<'collect' | 'send'>;
+  /** (country, network) → the decimals that its rail takes amounts with. An absent pair's takes the currency's. */
+  readonly amountDecimals: ByRoute<number>;
 }
 
 type ByRoute<T> = Readonly<Partial<Record<`${Country}:${Network}`, T>>>;
@@ -67,4 +69,9 @@ export function carries(
 ): boolean {
   const only = oneWay[ROUTES[country][network]];
   return only === undefined || only === (isCashOut(type) ? 'send' : 'collect');
+}
+
+/** With how many decimals the rail of that pair takes amounts. */
+export function decimalsOf({ amountDecimals }: Policy, country: Country, network: Network): number {
+  return amountDecimals[ROUTES[country][network]] ?? CURRENCY_DECIMALS[COUNTRY_FACTS[country].currency];
 }

@@ -8,8 +8,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { PendingTransaction } from '../domain/account-command.ts';
 import { assert } from '../domain/assert.ts';
-import { CURRENCY_DECIMALS } from '../domain/country.ts';
-import { money, toMajorUnits } from '../domain/money.ts';
+import { hasAtMostDecimals, money, toMajorUnits } from '../domain/money.ts';
 import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-crypto.ts';
 import { airtelCheck, readEnquiry, readSubmit } from './airtel-answers.ts';
 import { HttpClient, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
@@ -105,8 +104,10 @@ export class AirtelRail implements ProviderRail {
       return failed('provider_rejected', null, `${this.id} has no PIN to send with.`);
     }
     const { amountDecimals } = this.#options;
-    if (!hasAtMost(amountDecimals, transaction)) {
-      const what = `Airtel takes amounts in ${transaction.currency} with at most ${amountDecimals} decimals.`;
+    const { amount, currency } = transaction;
+    // Never rounded: what is moved is what was asked for, or nothing.
+    if (!hasAtMostDecimals(amountDecimals, money(amount), currency)) {
+      const what = `Airtel takes amounts in ${currency} with at most ${amountDecimals} decimals.`;
       return failed('provider_rejected', null, what);
     }
     const { read, signedWith } = await this.#submitOnce(transaction, isToBeSent);
@@ -294,11 +295,6 @@ function national(msisdn: string): string {
 /** Major units, as a JSON number: at most 15 significant digits, which a double carries exactly. */
 function amountOf({ amount, currency }: PendingTransaction): number {
   return Number(toMajorUnits(money(amount), currency));
-}
-
-/** Never rounded: what is moved is what was asked for, or nothing. */
-function hasAtMost(decimals: number, { amount, currency }: PendingTransaction): boolean {
-  return amount % 10 ** (CURRENCY_DECIMALS[currency] - decimals) === 0;
 }
 
 /** The merchant's reference as far as Airtel takes it (4 to 64 letters and digits), else our own. */

@@ -38,6 +38,7 @@ export interface LoadedRails {
   readonly rails: ReadonlyMap<string, Rail>;
   readonly routes: Policy['routes'];
   readonly oneWay: Policy['oneWay'];
+  readonly amountDecimals: Policy['amountDecimals'];
   readonly callbacks: Callbacks;
   /** False: the callback carries a hash that only the provider could make, and it is wrong. A rail without a hash key,
    *  or a callback without a hash, proves nothing either way: true. */

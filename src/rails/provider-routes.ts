@@ -53,6 +53,7 @@ function assemble(
   const rails = new Map<string, ProviderRail>();
   const pairs: Record<string, string> = {};
   const oneWay: Record<string, Direction> = {};
+  const amountDecimals: Record<string, number> = {};
   let base = baseUrl;
   for (const route of routes) {
     const callbackUrl: CallbackUrlOf = (transaction) =>
@@ -62,11 +63,13 @@ function assemble(
     pairs[pair] = route.id;
     const only = onlyWayOf(route);
     if (only !== null) oneWay[pair] = only;
+    if (route.adapter === 'airtel') amountDecimals[pair] = route.amountDecimals;
   }
   return {
     rails,
     routes: pairs as Policy['routes'],
     oneWay: oneWay as Policy['oneWay'],
+    amountDecimals: amountDecimals as Policy['amountDecimals'],
     callbacks,
     isCallbackPlausible: hashCheck(routes),
     setCallbackBase: async (given) => {

@@ -35,6 +35,7 @@ function loadLoopback({ approveAfterMs, clock, onHint, callbackKey }: LoadRailsO
     rails,
     routes: routes as Policy['routes'],
     oneWay: {},
+    amountDecimals: {},
     callbacks: new Callbacks({ key: callbackKey, portalSecrets: new Map() }),
     isCallbackPlausible: () => true,
     setCallbackBase: () => Promise.resolve(),

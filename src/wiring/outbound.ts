@@ -27,8 +27,9 @@ export interface Outbound {
 }
 
 export function policiesOf(config: Config, rails: Rails): GroupPolicies {
+  const { routes, oneWay, amountDecimals } = rails;
   return {
-    accounts: { ...config.policy, routes: rails.routes, oneWay: rails.oneWay },
+    accounts: { ...config.policy, routes, oneWay, amountDecimals },
     webhooks: { retryMs: config.webhookRetryMs, retentionMs: config.webhookRetentionMs },
   };
 }

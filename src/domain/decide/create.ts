@@ -17,15 +17,15 @@ import type { AccountEvent } from '../account-event.ts';
 import { authorise } from './authorisation.ts';
 import { checkLimits } from '../amount-limits.ts';
 import { assert } from '../assert.ts';
-import { COUNTRY_FACTS, type Country, type Currency, type Network } from '../country.ts';
+import { COUNTRY_FACTS, type Country, CURRENCY_DECIMALS, type Currency, type Network } from '../country.ts';
 import { type Decision, refuse } from './decision.ts';
 import { isRejection, type Rejection, rejection } from '../error-code.ts';
 import { quoteFee } from '../fees.ts';
 import { makeId, PREFIX_OF_TYPE } from '../id.ts';
 import type { CashOutType } from '../ledger.ts';
-import { add, type Money, parseAmount } from '../money.ts';
+import { add, hasAtMostDecimals, type Money, parseAmount } from '../money.ts';
 import { networkOf, parseMsisdn } from '../msisdn.ts';
-import { carries, type Policy, routeOf } from '../policy.ts';
+import { carries, decimalsOf, type Policy, routeOf } from '../policy.ts';
 import { SUBMISSION_BEGUN_FORMAT } from '../record-format.ts';
 import type { Context, LedgerState } from '../state.ts';
 import type { CreatableType } from '../transaction.ts';
@@ -293,8 +293,7 @@ function readTarget(
   if (mismatch !== null) return mismatch;
   const network = input.network ?? networkOf(msisdn);
   if (network === null) return rejection('network_required', null, 'network');
-  const provider = railOf(policy, type, country, network, 'network');
-  return typeof provider === 'string' ? { amount, country, network, msisdn, provider } : provider;
+  return carried(policy, type, amount, { country, network, msisdn }, 'network');
 }
 
 /** Field rules of a wallet named by its id. */
@@ -311,11 +310,9 @@ function readDestination(
   if (wallet.status !== 'ACTIVE') {
     return rejection('destination_not_active', `The payout wallet is ${wallet.status}.`, 'destination');
   }
-  const { country, network, msisdn } = wallet;
-  const mismatch = checkCurrency(input.currency, country);
+  const mismatch = checkCurrency(input.currency, wallet.country);
   if (mismatch !== null) return mismatch;
-  const provider = railOf(policy, type, country, network, 'destination');
-  return typeof provider === 'string' ? { amount, country, network, msisdn, provider } : provider;
+  return carried(policy, type, amount, wallet, 'destination');
 }
 
 function checkCurrency(currency: Currency, country: Country): Rejection | null {
@@ -328,18 +325,27 @@ function checkCurrency(currency: Currency, country: Country): Rejection | null {
   );
 }
 
-/** What no rail carries would fail once it is sent, and operators would be told of each. */
-function railOf(
+/** What no rail carries would fail once it is sent, and operators would be told of each. `param`: names the wallet. */
+function carried(
   policy: Policy,
   type: CreatableType,
-  country: Country,
-  network: Network,
+  amount: Money,
+  { country, network, msisdn }: Pick<Target, 'country' | 'network' | 'msisdn'>,
   param: string,
-): string | Rejection {
-  const id = routeOf(policy.routes, country, network);
-  if (id !== undefined && carries(policy, type, country, network)) return id;
-  const what = id === undefined ? '' : ` for a ${type.toLowerCase()}`;
-  return rejection('network_not_supported', `${network} in ${country} is not served${what}.`, param);
+): Target | Rejection {
+  const provider = routeOf(policy.routes, country, network);
+  if (provider === undefined || !carries(policy, type, country, network)) {
+    const what = provider === undefined ? '' : ` for a ${type.toLowerCase()}`;
+    return rejection('network_not_supported', `${network} in ${country} is not served${what}.`, param);
+  }
+  const decimals = decimalsOf(policy, country, network);
+  const { currency } = COUNTRY_FACTS[country];
+  if (!hasAtMostDecimals(decimals, amount, currency)) {
+    const unit = 10 ** (CURRENCY_DECIMALS[currency] - decimals);
+    const message = `${network} in ${country} takes multiples of ${unit} ${currency} in minor units.`;
+    return rejection('validation_failed', message, 'amount');
+  }
+  return { amount, country, network, msisdn, provider };
 }
 
 function checkBalance(account: Account, amount: Money, fee: Money, currency: Currency): Rejection | null {

@@ -466,6 +466,27 @@ t.test('what a rail has no credentials for is not created, and what it has them 
   }
 });
 
+t.test('an amount with more decimals than its rail takes is not created, whatever moves it', async () => {
+  const kenyan = { currency: 'KES', msisdn: '+254732000111' } as const;
+  for (const [decimals, least, refused] of [
+    [0, '1100', '1110'],
+    [1, '1110', '1101'],
+    [2, '1101', null],
+  ] as const) {
+    for (const make of [charge, deposit, payout]) {
+      const scenario = fundedMerchant();
+      const { policy } = scenario;
+      scenario.policy = { ...policy, amountDecimals: { 'KE:AIRTEL': decimals, 'UG:MTN': 0 } };
+      t.not(scenario.decide(make({ ...kenyan, amount: least })).record, null, least);
+      if (refused === null) continue;
+      thenRefused(scenario.decide(make({ ...kenyan, amount: refused })), 'validation_failed', 'amount');
+    }
+  }
+  const scenario = fundedMerchant();
+  scenario.policy = { ...scenario.policy, amountDecimals: { 'UG:MTN': 0 } };
+  t.not(scenario.decide(withdrawal({ amount: '5001' })).record, null, 'shillings of Uganda have none');
+});
+
 t.test('a refusal says what would have been right', async () => {
   const kenyan = { currency: 'KES', msisdn: '+254732000111' } as const;
   const rows: [CreateCommand, string][] = [

@@ -1,5 +1,5 @@
-// A route with credentials for one way alone: what it cannot carry is refused before anything is created, what it can goes on, and what was
-// sent while it had both still ends as its provider says.
+// What a route cannot carry, since it has credentials for one way alone or takes fewer decimals than the currency has, is refused before
+// anything is created; what it can goes on; and what was sent while it had both still ends as its provider says.
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { type SimulatedPayment, startExternal } from './rails-external.ts';
@@ -18,21 +18,25 @@ const ONGOING = '53';
 let service: Running | null = null;
 t.teardown(() => service?.stop());
 
-/** The service goes on with its data, and with routes that lack `product`. */
-async function restart(without: 'collection' | 'disbursement' | null): Promise<Running> {
+type WrittenRoute = Readonly<Record<string, unknown>>;
+
+/** The service goes on with its data, and with what `change` makes of each route. */
+async function restart(change: (route: WrittenRoute) => WrittenRoute | null): Promise<Running> {
   await service?.stop();
   service = null;
-  const { routes } = JSON.parse(both) as { routes: { adapter: string }[] };
-  const left = routes.flatMap((route) => {
-    const { [without ?? 'nothing']: _, ...rest } = route as Record<string, unknown>;
-    // Airtel's collections need no more than its token does.
-    return route.adapter === 'airtel' && without === 'collection' ? [] : [rest];
-  });
-  writeFileSync(external.railsFile, JSON.stringify({ routes: left }));
+  const { routes } = JSON.parse(both) as { routes: WrittenRoute[] };
+  const changed = routes.map(change).filter((route) => route !== null);
+  writeFileSync(external.railsFile, JSON.stringify({ routes: changed }));
   service = await startService({ RAILS: external.railsFile }, `${directory}/data`);
   await external.callBackTo(service.demo.base_url);
   return service;
 }
+
+const asItWas = (route: WrittenRoute): WrittenRoute => route;
+const withoutDisbursement = ({ disbursement: _, ...rest }: WrittenRoute): WrittenRoute => rest;
+/** Airtel's collections need no more than its token does. */
+const withoutCollection = ({ collection: _, ...rest }: WrittenRoute): WrittenRoute | null =>
+  rest['adapter'] === 'airtel' ? null : rest;
 
 async function statusOf(at: Running, path: string): Promise<string> {
   return (await at.merchant('GET', path)).body.status;
@@ -43,7 +47,7 @@ async function sent(): Promise<readonly SimulatedPayment[]> {
 }
 
 t.test('what a route has no credentials for is refused, and what was sent before ends', async (t) => {
-  const first = await restart(null);
+  const first = await restart(asItWas);
   const { body: deposit } = await first.merchant('POST', '/v1/deposits', {
     body: bodyOf({ amount: '50000' }),
   });
@@ -55,7 +59,7 @@ t.test('what a route has no credentials for is refused, and what was sent before
   const { body: payout } = await first.merchant('POST', '/v1/payouts', { body: payoutBody });
   await first.until(sent, (payments) => payments.length === 1);
 
-  const collecting = await restart('disbursement');
+  const collecting = await restart(withoutDisbursement);
   const before = (await collecting.merchant('GET', '/v1/balances')).text;
   for (const msisdn of [numberOf('UGX'), '+256702000001']) {
     const { status, body } = await collecting.merchant('POST', '/v1/payouts', { body: bodyOf({ msisdn }) });
@@ -73,7 +77,7 @@ t.test('what a route has no credentials for is refused, and what was sent before
   t.equal(data[0].available, rows.available, 'nothing is on hold for what was refused');
   t.equal(await statusOf(collecting, `/v1/payouts/${payout.id}`), 'PENDING_PROVIDER', 'it may still be paid');
 
-  const sending = await restart('collection');
+  const sending = await restart(withoutCollection);
   for (const what of ['charges', 'deposits']) {
     const { status, body } = await sending.merchant('POST', `/v1/${what}`, { body: bodyOf() });
     t.equal(status, 400);
@@ -86,4 +90,26 @@ t.test('what a route has no credentials for is refused, and what was sent before
     () => statusOf(sending, `/v1/payouts/${payout.id}`),
     (status) => status === 'SUCCESSFUL',
   );
+});
+
+t.test('an amount with more decimals than its route takes is refused', async (t) => {
+  const whole = await restart((route) =>
+    route['id'] === 'airtel_ke' ? { ...route, amount_decimals: 0 } : route,
+  );
+  const kenyan = { currency: 'KES', msisdn: '+254733000001' };
+  const { status, body } = await whole.merchant('POST', '/v1/charges', {
+    body: bodyOf({ ...kenyan, amount: '1050' }),
+  });
+  t.equal(status, 400, JSON.stringify(body));
+  t.hasStrict(body.error, {
+    code: 'validation_failed',
+    message: 'AIRTEL in KE takes multiples of 100 KES in minor units.',
+    param: 'amount',
+  });
+  for (const row of [
+    { ...kenyan, amount: '1100' },
+    { currency: 'GHS', msisdn: '+233261234567', amount: '1050' },
+  ]) {
+    t.equal((await whole.merchant('POST', '/v1/charges', { body: bodyOf(row) })).status, 201, row.currency);
+  }
 });
