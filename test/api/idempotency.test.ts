@@ -155,6 +155,26 @@ t.test('keys belong to the account: another may use the same, another app of it 
   isReplayOf(t, await merchant.post('/v1/charges', bodyOf(), { ...options, key: app.secret_key }), mine);
 });
 
+t.test('of a first try whose key or account was switched off since, the next key tells', async (t) => {
+  const merchant = await openMerchant(service);
+  await merchant.fund('21000');
+  const options = { idempotencyKey: 'answer-was-lost' };
+  const first = await merchant.post('/v1/payouts', bodyOf(), options);
+  await merchant.change({ live: false });
+  t.equal((await merchant.post('/v1/payouts', bodyOf(), options)).status, 403, 'looked at before the key');
+  await merchant.change({ live: true });
+  isReplayOf(t, await merchant.post('/v1/payouts', bodyOf(), options), first);
+
+  const apps = `/operator/v1/accounts/${merchant.accountId}/apps`;
+  await service.operator('DELETE', `${apps}/${merchant.appId}`);
+  t.equal((await merchant.post('/v1/payouts', bodyOf(), options)).status, 401);
+  const { body: app } = await service.operator('POST', apps, { name: 'Shop', domain: 'shop.test' });
+  const key = app.secret_key as string;
+  isReplayOf(t, await service.merchant('POST', '/v1/payouts', { body: bodyOf(), key, ...options }), first);
+  const { body: balances } = await service.merchant('GET', '/v1/balances', { key });
+  t.equal(balances.data[0].available, '10500', 'its money was held once');
+});
+
 t.test('8 to 255 characters, case and all', async (t) => {
   const merchant = await openMerchant(service);
   const rows: [string, number, string | null][] = [
