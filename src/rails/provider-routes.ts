@@ -81,8 +81,8 @@ function assemble(
   };
 }
 
-/** Null: it has credentials for both. */
-function onlyWayOf(route: Route): Direction | null {
+/** In which a route moves money. Null: it has credentials for both. */
+export function onlyWayOf(route: Route): Direction | null {
   if (route.disbursement === null) return 'collect';
   return route.adapter === 'mtn' && route.collection === null ? 'send' : null;
 }

@@ -42,6 +42,7 @@ export async function openRails(options: RailsOptions): Promise<Rails> {
     onHint,
     clock: clockBy(clock),
   });
+  tellOneWay(loaded, log);
   return {
     ...loaded,
     simulatorUrl: simulator?.url ?? null,
@@ -50,6 +51,15 @@ export async function openRails(options: RailsOptions): Promise<Rails> {
       await simulator?.close();
     },
   };
+}
+
+/** Merchants are refused what such a route lacks credentials for, and nobody else hears of that. */
+function tellOneWay({ oneWay, routes }: LoadedRails, log: Log): void {
+  for (const [pair, only] of Object.entries(oneWay)) {
+    const refused = only === 'collect' ? 'payouts and withdrawals' : 'charges and deposits';
+    const fields = { route: routes[pair as keyof typeof routes] };
+    log.warn(fields, `${refused} over this route are refused: it has no credentials for them`);
+  }
 }
 
 /** Of an IPv6 address without its brackets. */

@@ -18,6 +18,9 @@ const ONGOING = '53';
 let service: Running | null = null;
 t.teardown(() => service?.stop());
 
+/** What operators are told of routes at the last start. */
+const told: string[] = [];
+
 type WrittenRoute = Readonly<Record<string, unknown>>;
 
 /** The service goes on with its data, and with what `change` makes of each route. */
@@ -27,7 +30,12 @@ async function restart(change: (route: WrittenRoute) => WrittenRoute | null): Pr
   const { routes } = JSON.parse(both) as { routes: WrittenRoute[] };
   const changed = routes.map(change).filter((route) => route !== null);
   writeFileSync(external.railsFile, JSON.stringify({ routes: changed }));
-  service = await startService({ RAILS: external.railsFile }, `${directory}/data`);
+  told.length = 0;
+  const environment = { RAILS: external.railsFile, LOG_LEVEL: 'warn' };
+  service = await startService(environment, `${directory}/data`, (line) => {
+    const { route, message } = JSON.parse(line) as { route?: string; message: string };
+    if (route !== undefined) told.push(`${route}: ${message}`);
+  });
   await external.callBackTo(service.demo.base_url);
   return service;
 }
@@ -59,7 +67,12 @@ t.test('what a route has no credentials for is refused, and what was sent before
   const { body: payout } = await first.merchant('POST', '/v1/payouts', { body: payoutBody });
   await first.until(sent, (payments) => payments.length === 1);
 
+  t.strictSame(told, []);
+
   const collecting = await restart(withoutDisbursement);
+  t.equal(told.length, 6);
+  const lacks = 'over this route are refused: it has no credentials for them';
+  t.ok(told.includes(`airtel_ug: payouts and withdrawals ${lacks}`), told.join('\n'));
   const before = (await collecting.merchant('GET', '/v1/balances')).text;
   for (const msisdn of [numberOf('UGX'), '+256702000001']) {
     const { status, body } = await collecting.merchant('POST', '/v1/payouts', { body: bodyOf({ msisdn }) });
@@ -78,6 +91,10 @@ t.test('what a route has no credentials for is refused, and what was sent before
   t.equal(await statusOf(collecting, `/v1/payouts/${payout.id}`), 'PENDING_PROVIDER', 'it may still be paid');
 
   const sending = await restart(withoutCollection);
+  t.strictSame(
+    told.toSorted(),
+    ['gh', 'ke', 'ug'].map((country) => `mtn_${country}: charges and deposits ${lacks}`),
+  );
   for (const what of ['charges', 'deposits']) {
     const { status, body } = await sending.merchant('POST', `/v1/${what}`, { body: bodyOf() });
     t.equal(status, 400);

@@ -91,6 +91,23 @@ t.test('check: a table of what works, and what does not', async (t) => {
   );
 });
 
+t.test('check: what a route has no credentials for is told', async (t) => {
+  const path = join(directory, 'one-way.json');
+  const { routes } = JSON.parse(readFileSync(external.railsFile, 'utf8')) as { routes: object[] };
+  const changed = routes.map((route) => {
+    const { id } = route as { id: string };
+    return { ...route, [id === 'mtn_gh' ? 'collection' : 'disbursement']: undefined };
+  });
+  writeFileSync(path, JSON.stringify({ routes: changed }));
+  const { status, out } = await rails(['check', path]);
+  t.equal(status, 0, 'it may be meant so');
+  t.match(out, /mtn_gh +charges +ok +refused: the route has no collection/);
+  t.match(out, /mtn_ug +payouts +ok +refused: the route has no disbursement/);
+  t.match(out, /airtel_ke +payouts +ok +refused: the route has no disbursement/);
+  const whole = await rails(['check', external.railsFile]);
+  t.notMatch(whole.out, /refused:/);
+});
+
 t.test('check: a wrong file says where it is wrong', async (t) => {
   const path = join(directory, 'wrong.json');
   writeFileSync(path, readFileSync(external.railsFile, 'utf8').replace('"UG"', '"UGANDA"'));

@@ -20,7 +20,7 @@ import {
   UsageError,
 } from '../../../wal/tools/tool.ts';
 import type { CheckResult } from '../provider-rail.ts';
-import { makeRail } from '../provider-routes.ts';
+import { makeRail, onlyWayOf } from '../provider-routes.ts';
 import { readRoutesFile, type Route } from '../routes-file.ts';
 import { systemClock } from '../system-clock.ts';
 import { reconcile } from './reconcile.ts';
@@ -105,6 +105,12 @@ async function checkRoute(route: Route, msisdn: string | null): Promise<Checked[
     }
   } finally {
     await rail.close();
+  }
+  const only = onlyWayOf(route);
+  if (only !== null) {
+    const [what, lacks] =
+      only === 'collect' ? ['payouts', 'no disbursement'] : (['charges', 'no collection'] as const);
+    checked.push({ route: route.id, what, ok: true, detail: `refused: the route has ${lacks}` });
   }
   if (msisdn !== null && !isOfCountry) {
     const detail = `skipped: the number is not of ${route.country} (${dialingCode})`;
