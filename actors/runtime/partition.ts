@@ -7,7 +7,8 @@
 //   - Replies leave in log order and never before the log is durable up to what they tell, rejections and reads included:
 //     a caller is never told of a state that a crash could take back.
 //   - What is decided and not yet durable is bounded (LIMITS.mailboxMax): beyond it callers get `unavailable`, before
-//     anything is decided. So is who waits for an answer (LIMITS.waitersMax); what ends a wait is not refused for that.
+//     anything is decided. So is who waits for an answer (LIMITS.waitersMax); what ends a wait is not refused for that, nor what its
+//     own record answers.
 //   - What this version does not know changes nothing and is `unavailable`: nodes are upgraded one after the other.
 //   - A timer that was taken is decided: none is taken while it would be refused.
 //   - Who was let in is answered: what ends a wait is decided also while nothing else may be written, once for each.

@@ -86,6 +86,8 @@ export class Choice {
     const policy = structuredClone(DEFAULT_POLICY) as any;
     policy.routes = { 'UG:MTN': 'mtn_ug', 'UG:AIRTEL': 'airtel_ug', 'GH:MTN': 'mtn_gh' };
     if (!this.once(6)) policy.routes['KE:AIRTEL'] = 'airtel_ke';
+    if (this.once(4)) policy.oneWay[this.of('UG:MTN', 'UG:AIRTEL', 'GH:MTN')] = this.of('collect', 'send');
+    if (this.once(3)) policy.amountDecimals[this.of('KE:AIRTEL', 'GH:MTN')] = this.of(0, 1);
     policy.cashOutPerMinute = this.#limitsRate ? this.of(2, 5, 60) : NO_RATE_LIMIT;
     policy.chargeExpiryMs = this.of(30 * MINUTE, 5 * MINUTE, 3 * HOUR);
     policy.chargeReleaseMs = this.of(DAY, DAY, HOUR, 0);

@@ -26,6 +26,7 @@ import {
 import type { Policy } from '../../src/domain/policy.ts';
 import type { ApprovalStatus, Source, Status } from '../../src/domain/transaction.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
+import { goes, refusedByRoute } from './partition-routes.ts';
 import { expectedOfUser, isOnePerson, type ModelUser, ownersOf } from './partition-users.ts';
 
 type Type = 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL';
@@ -363,7 +364,8 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
   const { currency } = input;
   if (COUNTRY_FACTS[to.country].currency !== currency) return refused('currency_mismatch');
   if (to.network === null) return refused('network_required');
-  if (policy.routes[`${to.country}:${to.network}`] === undefined) return refused('network_not_supported');
+  const unrouted = refusedByRoute(policy, type, input.amount, `${to.country}:${to.network}`);
+  if (unrouted !== null) return refused(unrouted);
   const amount = Number(input.amount);
   if (amount < policy.minimums[currency]) return refused('amount_below_minimum');
   const limits = settings.limits[`${type}:${currency}`] ?? policy.limits[type][currency];
@@ -591,6 +593,6 @@ function expectedOfApproval(
   const wallet = wallets.find(({ id }) => id === own.wallet);
   if (wallet?.status !== 'ACTIVE') return refused('destination_not_active');
   const { country, network } = wallet;
-  if (policy.routes[`${country}:${network}`] === undefined) return refused('network_not_supported');
+  if (!goes(policy, 'WITHDRAWAL', `${country}:${network}`)) return refused('network_not_supported');
   return does('WithdrawalApproved');
 }
