@@ -102,6 +102,10 @@ export function assertLimits(): void {
     'who waits for a rail is not asked for again meanwhile',
   );
   holds(
+    LIMITS.leaseMs < LIMITS.routeDoubtMs && LIMITS.routeDoubtMs < LIMITS.busSilenceMs,
+    'owners are read anew when one is due, and before what was lost is sent again',
+  );
+  holds(
     LIMITS.busSilenceMs + 1_000 < Math.min(LIMITS.commandDeadlineMs, LIMITS.pollerCommandDeadlineMs),
     'what was lost is sent again before its deadline',
   );

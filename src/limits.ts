@@ -287,6 +287,9 @@ export const LIMITS = {
   /** A front that has heard nothing of an owner for this long is not ready: whoever asks now gets no answer. Longer than an election
    *  among nats-servers (4 to 9 s), which callers sit out. */
   ownerSilentMs: 12_000,
+  /** Whoever has not been answered for this long, ms, has what is known of owners read at another server, and again after as long: longer
+   *  than a take-over, and so short that its caller is still answered. */
+  routeDoubtMs: 5_000,
   /** How often ownership is looked at even if nothing was heard. */
   leaseLookMs: 200,
   /** A partition that is free for this long is taken by the node that is next in line, if it has a copy: the one that is to have it may have

@@ -18,6 +18,8 @@ export interface Routes {
   route(group: GroupName, partition: number): Route | null;
   /** Called after each change. */
   onChange(listener: (group: GroupName, partition: number) => void): void;
+  /** Somebody has not been answered for long: what is known of owners may be old. To be said as often as one likes. */
+  doubt(): void;
 }
 
 /** The log has been written under this epoch, or a later one, by an owner of whom nothing was heard. */

@@ -175,6 +175,8 @@ export class RoutesByHand implements Routes {
   onChange(listener: (group: GroupName, partition: number) => void): void {
     this.#listeners.push(listener);
   }
+
+  doubt(): void {}
 }
 
 export interface TemporaryLog {

@@ -4,6 +4,10 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
+import { request } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { NatsBusServer } from '../../src/nats/bus/nats-bus-server.ts';
+import { NatsBus } from '../../src/nats/bus/nats-bus.ts';
 import { LeaseTable } from '../../src/nats/leases/lease-table.ts';
 import type { NodeEntry } from '../../src/nats/leases/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
@@ -11,6 +15,7 @@ import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_BUCKET, LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link, remembering, startNats } from './adapters.ts';
+import { done, repeatable } from './bus-driven.ts';
 import { Cable } from './cable.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
@@ -204,6 +209,18 @@ function lackLeases(): () => void {
   };
 }
 
+/** The same for those that read already. */
+async function readOnWithoutLeases(): Promise<() => void> {
+  const mend = lackLeases();
+  const { consumers } = nats.manager;
+  const lists = await consumers.list(LEASE_STREAM).next();
+  await Promise.all(lists.map(({ name }) => consumers.delete(LEASE_STREAM, name)));
+  await waitFor('they read on', 10_000, async () => {
+    return (await consumers.list(LEASE_STREAM).next()).length >= 2;
+  });
+  return mend;
+}
+
 t.test('who begins at a server that lacks keys reads them at another', async (t) => {
   const writer = await newTable(t);
   t.equal(await writer.write('lease.accounts.930', { node: 'n', session: 's', epoch: 1 }, 0), true);
@@ -225,17 +242,36 @@ t.test('so does who goes on at such a server, when a write is refused', async (t
   t.equal(await writer.write('lease.accounts.931', entry, 0), true);
   await waitFor('both know it', 10_000, () => table.lease('accounts', 931) !== undefined);
   const { revision } = writer.lease('accounts', 931)!;
-  const mend = lackLeases();
-  const { consumers } = nats.manager;
-  const lists = await consumers.list(LEASE_STREAM).next();
-  await Promise.all(lists.map(({ name }) => consumers.delete(LEASE_STREAM, name)));
-  await waitFor('they read on', 10_000, async () => {
-    return (await consumers.list(LEASE_STREAM).next()).length >= 2;
-  });
+  const mend = await readOnWithoutLeases();
   t.equal(await writer.write('lease.accounts.931', { ...entry, epoch: 2 }, revision), true);
   mend();
   t.equal(await table.write('lease.accounts.931', { ...entry, epoch: 9 }, revision), false);
   await waitFor('it hears of the newer', 10_000, () => table.lease('accounts', 931)?.value.epoch === 2);
+});
+
+t.test('so does who only asks, when an owner that is none any more does not answer', async (t) => {
+  const [writer, table] = [await newTable(t), await newTable(t)];
+  const entry = { node: 'n', session: 's', epoch: 1 };
+  t.equal(await writer.write('lease.webhooks.2', entry, 0), true);
+  await waitFor('both know it', 10_000, () => table.lease('webhooks', 2) !== undefined);
+  const { revision } = writer.lease('webhooks', 2)!;
+  const mend = await readOnWithoutLeases();
+  t.equal(await writer.write('lease.webhooks.2', { ...entry, node: 'm', epoch: 2 }, revision), true);
+  mend();
+
+  const { connection } = nats;
+  const served = new NatsBusServer(connection).serve('webhooks', 2, 2);
+  served.open({ inbox: (_, onReply) => onReply(done('new')), holds: () => true });
+  const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
+  const server = new NatsBusServer(connection);
+  const bus = new NatsBus({ connection, caller: 'front', routes: table, partitions, server });
+  t.teardown(() => {
+    bus.close();
+    served.stop();
+  });
+  const { commandDeadlineMs } = LIMITS;
+  t.strictSame(await request(bus, 'webhooks', 2, repeatable(1, commandDeadlineMs)), done('new'));
+  t.equal(table.lease('webhooks', 2)?.value.epoch, 2);
 });
 
 t.test('where the disk of NATS has forgotten what it wrote last, it is written again', async (t) => {

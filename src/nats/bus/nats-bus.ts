@@ -48,6 +48,8 @@ interface Request {
   readonly onReply: OnReply;
   /** Monotonic milliseconds. */
   readonly deadline: number;
+  /** When it was given to the bus, monotonic milliseconds. */
+  readonly since: number;
   /** When something is to be done about it, monotonic milliseconds. */
   nextAt: number;
   /** Where its earliest entry stands in the wheel; Infinity: nowhere. */
@@ -128,12 +130,14 @@ export class NatsBus implements Bus {
     const isFull =
       this.#requests.size >= LIMITS.busRequestsOpenMax || this.#characters >= LIMITS.busCharactersOpenMax;
     if (this.#closed || isFull) return onReply(UNAVAILABLE);
+    const now = performance.now();
     const request: Request = {
       id: ++this.#lastId,
       lane: this.#lane(group, partition),
       message,
       onReply,
-      deadline: performance.now() + message.deadline - Date.now(),
+      deadline: now + message.deadline - Date.now(),
+      since: now,
       nextAt: 0,
       wheelAt: Infinity,
       attempt: 0,
@@ -310,6 +314,7 @@ export class NatsBus implements Bus {
     request.wheelAt = Infinity;
     if (now >= request.deadline) return this.#giveUp(request);
     if (now >= request.nextAt) {
+      if (now - request.since >= LIMITS.routeDoubtMs) this.#routes.doubt();
       this.#resend(request);
       this.#lookAgain(request, LIMITS.busSilenceMs);
     } else {

@@ -98,6 +98,8 @@ export class LeaseTable implements Routes {
   #sequence = 0;
   #onRead: (() => void)[] = [];
   #unanswered: string | null = null;
+  /** When it was last read anew because an owner did not answer, monotonic milliseconds. */
+  #doubtedAt = -Infinity;
   #closed = false;
 
   /** `remake` makes the bucket once more when it was removed, or rejects; null: this process waits until another has. */
@@ -142,6 +144,15 @@ export class LeaseTable implements Routes {
   /** Anything at all has changed. */
   onAnyChange(listener: () => void): void {
     this.#listeners.push(listener);
+  }
+
+  /** The server that is read at may lack what was written last under a key. Whoever writes nothing, a front, finds that out by nothing else,
+   *  and may not look at messages: it reads at another server. */
+  doubt(): void {
+    const now = performance.now();
+    if (this.#closed || now - this.#doubtedAt < LIMITS.routeDoubtMs) return;
+    this.#doubtedAt = now;
+    this.#reader.again(1);
   }
 
   /** The session that the lease stands on has not ended. */
