@@ -35,6 +35,34 @@ t.test('who fails for long to open a log lets another have it, and tries again m
   t.strictSame([world.wrong, again.serving], [[], new Set(ofA)]);
 });
 
+t.test('what failed before another had the partition is no part of a row that begins later', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const a = world.join('a');
+  a.isBroken = true;
+  world.join('b');
+  await world.until(LIMITS.leaseLeftMs / 2);
+  const d = world.join('d');
+  await world.until(LIMITS.leaseLeftMs);
+  a.isBroken = false;
+  await world.until(120_000);
+  const ofA = [...a.serving];
+  t.ok(d.serving.size > 0);
+  // Once.
+  a.brokenBy = class extends Error {
+    constructor(what: string) {
+      super(what);
+      a.isBroken = false;
+    }
+  };
+  a.isBroken = true;
+  d.isGone = true;
+  await world.until(120_000 + LIMITS.leaseLeftMs);
+  t.notOk(a.isBroken);
+  t.ok(a.serving.size > ofA.length);
+  t.strictSame([world.wrong, world.nodes[1]!.nodes.get('a')?.value.failing], [[], undefined]);
+});
+
 t.test('nobody is passed over for what others would meet too, or would write in the place of', async (t) => {
   for (const brokenBy of [NotSoon, NatsError, ReplicaUnavailable]) {
     const world = new World(randomFrom(SEED));

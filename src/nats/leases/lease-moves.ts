@@ -73,11 +73,14 @@ function mayBeOwnFault(error: unknown): boolean {
   return !isElsewhere && !(error instanceof NotSoon) && !(error instanceof EpochPassed);
 }
 
-/** It is not to be tried again where another node takes it: whatever the reason is, it has lasted longer than an election among
- *  nats-servers. */
-export function isFailing({ failingSince, failedAt }: Place): boolean {
-  if (failingSince === null || failedAt - failingSince < LIMITS.leaseLeftMs) return false;
-  return performance.now() - failedAt < LIMITS.takeOverFailingMs;
+/** Whatever the reason is, it has lasted longer than an election among nats-servers. */
+export function hasFailedForLong({ failingSince, failedAt }: Place): boolean {
+  return failingSince !== null && failedAt - failingSince >= LIMITS.leaseLeftMs;
+}
+
+/** It is not to be tried again where another node takes it. */
+export function isFailing(place: Place): boolean {
+  return hasFailedForLong(place) && performance.now() - place.failedAt < LIMITS.takeOverFailingMs;
 }
 
 export interface LeaseMovesOptions {

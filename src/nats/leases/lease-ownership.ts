@@ -16,7 +16,15 @@ import type { GroupName, PartitionPlace } from '../../bus/bus.ts';
 import type { Ownership, PartitionHost } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
-import { freePlace, hasLapsed, isFailing, LeaseMoves, type Place, type Stage } from './lease-moves.ts';
+import {
+  freePlace,
+  hasFailedForLong,
+  hasLapsed,
+  isFailing,
+  LeaseMoves,
+  type Place,
+  type Stage,
+} from './lease-moves.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
 import { NodeSession, type SessionWords } from './node-session.ts';
 import { pause } from '../../pause.ts';
@@ -309,6 +317,7 @@ export class LeaseOwnership implements Ownership {
     const lease = this.#table.lease(place.group, place.partition);
     const [first, second] = this.#candidates.ranked(place);
     this.#noteLeftBehind(place);
+    this.#noteHadElsewhere(place, lease);
     if (place.stage === 'held') this.#lookAtHeld(place, lease, first);
     else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
     else {
@@ -324,6 +333,12 @@ export class LeaseOwnership implements Ownership {
     if (this.#options.host.isLeftBehind?.(place.group, place.partition) !== true) return;
     place.warm = false;
     place.stage = 'free';
+  }
+
+  /** What fails after that, be it hours later, begins another row. Who had failed for long is not given a second one: once more will do. */
+  #noteHadElsewhere(place: Place, lease: Seen<LeaseEntry> | undefined): void {
+    if (place.failingSince === null || hasFailedForLong(place) || lease === undefined) return;
+    if (!this.#isOurs(lease) && this.#table.isHeld(lease.value)) place.failingSince = null;
   }
 
   #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {
