@@ -276,6 +276,8 @@ export const LIMITS = {
   streamFollowHeartbeatMs: 2_000,
   /** A reader to which nothing comes asks this often, ms, whether its stream's leader has more. */
   streamEndLookMs: 10_000,
+  /** How often what a server passes over is read at another one: of three two may lack it, and be drawn in turn. */
+  streamHoleReadingsMax: 16,
   /** How long one read request stands at the server before it is renewed. */
   streamReadExpiresMs: 5_000,
   /** A node whose session was not seen renewed for this long, by the observer's own clock, may be replaced. */

@@ -8,15 +8,16 @@
 //     has not taken yet, and closes one for which it keeps too much (its max_pending, 64 MiB); and owners hear of their leases over the
 //     same connection.
 //   - A consumer reads the copy that its server has of the stream. If that copy lacks for good what the stream's leader has, it is read at
-//     another server.
+//     another server: be it at its end, or in its middle, where the server passes over what it lacks without a word.
 
 import { AckPolicy, DeliverPolicy, nanos } from 'nats';
-import type { ConsumerConfig, ConsumerInfo, Msg, Subscription } from 'nats';
+import type { ConsumerConfig, ConsumerInfo, Msg, StreamState, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { publish, whenHeard, type NatsLink } from './connection.ts';
 import { asError } from '../../wal/thrown.ts';
+import { pause } from '../pause.ts';
 import { Refusals } from './refusals.ts';
-import { lastSequenceOf } from './streams.ts';
+import { lastSequenceOf, messageAt } from './streams.ts';
 
 export interface StreamMessage {
   readonly sequence: number;
@@ -90,6 +91,8 @@ export class StreamReader {
   #newsAt = performance.now();
   /** Wanted and not there when it was looked for last, although the leader has it; 0: none was. */
   #lacking = 0;
+  /** Since the last message, for what is missing before the next. */
+  #readings = 0;
   #closed = false;
   readonly #watch: NodeJS.Timeout;
   readonly #offReconnect: () => void;
@@ -284,8 +287,11 @@ export class StreamReader {
           void this.#start();
           break;
         }
+        if (message.sequence > this.#next && (await this.#isMissed(message.sequence))) break;
+        if (generation !== this.#generation) break;
         this.#consumerSequence = consumerSequence;
         this.#next = message.sequence + 1;
+        this.#readings = 0;
         const done = this.#options.onMessage(message);
         if (done !== undefined) await done;
         if (generation !== this.#generation) break;
@@ -305,6 +311,51 @@ export class StreamReader {
     } else if (this.#pullLeft <= 0) {
       this.#askForMore();
     }
+  }
+
+  /** What is wanted before that message the stream has: it is read at another server. Throws where none sends it. */
+  async #isMissed(sequence: number): Promise<boolean> {
+    const { stream, newestPerSubject, subject } = this.#options;
+    if (newestPerSubject !== undefined || subject !== undefined) return false;
+    const missed = await this.#missedBefore(sequence);
+    if (missed === null || this.#closed) return false;
+    const what = `has ${missed.from} to ${sequence - 1} on ${missed.isLed ? 'its leader' : 'other servers'}`;
+    if (++this.#readings > LIMITS.streamHoleReadingsMax) {
+      if (!missed.isLed) return false;
+      throw new Error(`${stream} ${what}, and none sends it`);
+    }
+    this.elsewhere(missed.from, what);
+    return true;
+  }
+
+  /** Null: nobody has anything there, as where the stream begins later, or (with one replica) no room was found. */
+  async #missedBefore(sequence: number): Promise<{ readonly from: number; readonly isLed: boolean } | null> {
+    const { link, stream } = this.#options;
+    while (!this.#closed) {
+      try {
+        const { config, state } = await link.manager.streams.info(stream);
+        const from = Math.max(this.#next, state.first_seq);
+        if (from >= sequence) return null;
+        if (state.last_seq < sequence) throw new Error('its leader has a short copy');
+        const isLed = await this.#isAnyLed(from, sequence, state);
+        return isLed || config.num_replicas > 1 ? { from, isLed } : null;
+      } catch {
+        // Nobody can say.
+        await pause(LIMITS.natsReconnectMs);
+      }
+    }
+    return null;
+  }
+
+  /** The stream's leader has something from there to before `end`. */
+  async #isAnyLed(from: number, end: number, { num_deleted: deleted }: StreamState): Promise<boolean> {
+    const { link, stream } = this.#options;
+    // The server leaves a count of 0 out, whatever its type says.
+    if ((deleted ?? 0) === 0) return true;
+    for (let at = from; at < end; at++) {
+      if ((await messageAt(link.manager, stream, at)) !== null) return true;
+    }
+    return false;
   }
 
   #checkSilence(): void {

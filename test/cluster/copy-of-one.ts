@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
-import { ensureLogStream, leadElsewhere } from '../../src/nats/streams.ts';
+import { leadElsewhere } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import type { Batch } from '../../wal/types.ts';
 import { link } from './adapters.ts';
@@ -16,6 +16,8 @@ import { temporaryDirectory } from '../temporary-directory.ts';
 export interface Copy {
   readonly partition: number;
   readonly batches: readonly Batch[];
+  /** Sequences at which it has nothing of them. */
+  readonly lacks?: readonly number[];
 }
 
 interface Three {
@@ -54,9 +56,13 @@ export async function putCopies(t: Test, three: Three, copies: readonly Copy[]):
   const other = temporaryDirectory(t);
   const alone = await startNatsServers({ directory: other });
   const writer = await link(alone.url, 'writer');
-  for (const { partition, batches } of copies) {
-    await ensureLogStream(writer.manager, 'accounts', partition, 1);
+  const { manager } = writer;
+  for (const { partition, batches, lacks = [] } of copies) {
+    const name = logStream('accounts', partition);
+    // Unlike one of ours, it lets messages be removed.
+    await manager.streams.add({ name, subjects: [logSubject('accounts', partition)] });
     await publish(writer, batches);
+    for (const sequence of lacks) await manager.streams.deleteMessage(name, sequence);
   }
   await writer.close();
   await alone.stop();

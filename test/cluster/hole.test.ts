@@ -1,0 +1,131 @@
+// One server's copy of a partition's stream lacks something in its middle, for good. Whoever reads there has all of the log all the same:
+// what follows a hole would be taken for leftovers, and the log be written on from before it.
+import t from 'tap';
+import type { Test } from 'tap';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/wait-for.ts';
+import type { FeedBatch } from '../../src/bus/feed.ts';
+import { LogFollower } from '../../src/nats/log/log-follower.ts';
+import { batchesAfter } from '../../src/nats/log/stream-batches.ts';
+import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
+import { StreamReader } from '../../src/nats/stream-reader.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import { logStream } from '../../src/nats/subjects.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
+import type { Batch } from '../../wal/types.ts';
+import { batchAfter, link, temporaryLog } from './adapters.ts';
+import { publish, putCopies } from './copy-of-one.ts';
+import { needs } from '../needs.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
+
+needs('nats-server');
+
+const EPOCH = 1;
+
+function batches(partition: number, count: number, record: string): Batch[] {
+  const made: Batch[] = [];
+  for (let n = 0; n < count; n++) {
+    const previous = made.at(-1);
+    const tip = previous === undefined ? emptyTip : tipAt(previous);
+    made.push(batchAfter(tip, partition, EPOCH, `${record} ${n + 1}`));
+  }
+  return made;
+}
+
+const holed = { partition: 0, batches: batches(0, 9, 'record'), lacks: [5, 6] };
+
+const directory = temporaryDirectory(t);
+const servers = await startNatsServers({ count: 3, directory });
+const problems: string[] = [];
+const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
+t.teardown(async () => {
+  await nats.close();
+  await servers.stop();
+});
+await ensureLogStream(nats.manager, 'accounts', holed.partition, 3);
+await publish(nats, holed.batches);
+await putCopies(t, { servers, directory, nats }, [holed]);
+
+/** Whoever begins to read next does so at that server. */
+function beginAtThird(t: Test): void {
+  const { consumers } = nats.manager;
+  const add = consumers.add.bind(consumers);
+  t.teardown(() => void (consumers.add = add));
+  consumers.add = async (stream, config) => {
+    for (;;) {
+      const info = await add(stream, config);
+      if (info.cluster?.leader !== 'n3') continue;
+      consumers.add = add;
+      return info;
+    }
+  };
+  problems.length = 0;
+}
+
+function assertTold(t: Test, { partition }: { readonly partition: number }, what: RegExp): void {
+  const said = problems.join('\n');
+  t.match(said, new RegExp(`^${logStream('accounts', partition)} has ${what.source} on its leader, .* n3: `));
+}
+
+t.test('a feed hands over all records', async (t) => {
+  beginAtThird(t);
+  const lines: string[] = [];
+  const feed = new StreamFeed({
+    link: nats,
+    decode: (_, line) => line,
+    epochOf: () => EPOCH,
+    onError: (error) => void t.fail(error.message),
+  });
+  const subscription = feed.subscribe('accounts', holed.partition, 0, (batch: FeedBatch<string>) => {
+    lines.push(...batch.records);
+  });
+  t.teardown(() => subscription.close());
+  await waitFor('all records came', 30_000, () => lines.length >= holed.batches.length);
+  t.strictSame(
+    lines,
+    holed.batches.flatMap(({ records }) => records),
+  );
+  assertTold(t, holed, /5 to 6/);
+});
+
+t.test('who takes the partition over ends with all of its log', async (t) => {
+  beginAtThird(t);
+  const temporary = temporaryLog();
+  const follower = new LogFollower({
+    link: nats,
+    log: temporary.log,
+    group: 'accounts',
+    partition: holed.partition,
+  });
+  t.teardown(async () => {
+    await follower.close();
+    await temporary.remove();
+  });
+  t.strictSame(await follower.reachEnd(), { tip: tipAt(holed.batches.at(-1)!), offset: 0 });
+  assertTold(t, holed, /5 to 6/);
+});
+
+t.test('who reads it once has all of it', async (t) => {
+  beginAtThird(t);
+  const read: Batch[] = [];
+  const place = { link: nats, group: 'accounts', partition: holed.partition } as const;
+  for await (const batch of batchesAfter(place, emptyTip)) read.push(batch);
+  t.strictSame(read, holed.batches);
+});
+
+t.test('what no server has is passed over', async (t) => {
+  const [stream, subject] = ['emptied', 'emptied.x'];
+  await nats.manager.streams.add({ name: stream, subjects: [subject], num_replicas: 3 });
+  for (let n = 0; n < 4; n++) await nats.connection.jetstream().publish(subject);
+  for (const sequence of [2, 3]) await nats.manager.streams.deleteMessage(stream, sequence);
+  const sequences: number[] = [];
+  const reader = new StreamReader({
+    link: nats,
+    stream,
+    from: 1,
+    onMessage: ({ sequence }) => void sequences.push(sequence),
+    onError: (error) => t.fail(error.message),
+  });
+  t.teardown(() => reader.close());
+  await waitFor('what follows came', 30_000, () => sequences.includes(4));
+});
