@@ -269,7 +269,8 @@ export class StreamReader {
       void this.#start();
       return;
     } else {
-      // The request has ended: expired, or enough bytes.
+      // The request has ended: expired, or enough bytes. A server that lost its files goes on saying that it has more, and sends nothing.
+      if (this.#pullLeft === LIMITS.streamReadMessages) this.#isBehind = false;
       this.#pullLeft = 0;
       this.#endTurn();
     }

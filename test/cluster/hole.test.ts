@@ -1,5 +1,7 @@
 // One server's copy of a partition's stream lacks something in its middle, for good. Whoever reads there has all of the log all the same:
 // what follows a hole would be taken for leftovers, and the log be written on from before it.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
@@ -21,6 +23,8 @@ import { temporaryDirectory } from '../temporary-directory.ts';
 needs('nats-server');
 
 const EPOCH = 1;
+/** So large that nats-server has them in two files. */
+const LARGE = 'x'.repeat(700 * 1024);
 
 function batches(partition: number, count: number, record: string): Batch[] {
   const made: Batch[] = [];
@@ -33,6 +37,7 @@ function batches(partition: number, count: number, record: string): Batch[] {
 }
 
 const holed = { partition: 0, batches: batches(0, 9, 'record'), lacks: [5, 6] };
+const torn = { partition: 1, batches: batches(1, 15, LARGE) };
 
 const directory = temporaryDirectory(t);
 const servers = await startNatsServers({ count: 3, directory });
@@ -42,9 +47,14 @@ t.teardown(async () => {
   await nats.close();
   await servers.stop();
 });
-await ensureLogStream(nats.manager, 'accounts', holed.partition, 3);
-await publish(nats, holed.batches);
-await putCopies(t, { servers, directory, nats }, [holed]);
+for (const { partition, batches: log } of [holed, torn]) {
+  await ensureLogStream(nats.manager, 'accounts', partition, 3);
+  await publish(nats, log);
+}
+await putCopies(t, { servers, directory, nats }, [holed, torn]);
+// It has read what files there are, and nothing of them yet.
+const ofTorn = join(directory, 'n3', 'jetstream', '$G', 'streams', logStream('accounts', torn.partition));
+rmSync(join(ofTorn, 'msgs', '1.blk'));
 
 /** Whoever begins to read next does so at that server. */
 function beginAtThird(t: Test): void {
@@ -128,4 +138,24 @@ t.test('what no server has is passed over', async (t) => {
   });
   t.teardown(() => reader.close());
   await waitFor('what follows came', 30_000, () => sequences.includes(4));
+});
+
+t.test('who waits for what a server says that it has, and does not send, reads at another', async (t) => {
+  beginAtThird(t);
+  const sequences: number[] = [];
+  const reader = new StreamReader({
+    link: nats,
+    stream: logStream('accounts', torn.partition),
+    from: 1,
+    heartbeatMs: 500,
+    onMessage: ({ sequence }) => void sequences.push(sequence),
+    onError: (error) => t.fail(error.message),
+  });
+  t.teardown(() => reader.close());
+  await waitFor('all came', 60_000, () => sequences.length >= torn.batches.length);
+  t.strictSame(
+    sequences,
+    torn.batches.map((_, n) => n + 1),
+  );
+  assertTold(t, torn, /1 to 15/);
 });
