@@ -1,7 +1,7 @@
 // What must be true after a load: what was acknowledged exists, what was sent again is answered as before, and all money
 // adds up. Checks say what they saw; they never throw because of it.
 
-import { severalAtOnce } from '../deploy/several-at-once.ts';
+import { severalAtOnce } from '../src/several-at-once.ts';
 import type { Check, Load } from './result.ts';
 import { parseApiKey } from '../src/http/api-key.ts';
 import { getAs, sendOnce } from './load/send-once.ts';

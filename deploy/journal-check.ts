@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { LEDGER_ACCOUNTS, type LedgerAccount } from '../src/domain/ledger.ts';
 import { pause } from '../src/pause.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
-import { severalAtOnce } from './several-at-once.ts';
+import { severalAtOnce } from '../src/several-at-once.ts';
 
 /** How often a call is tried, and how long the first pause in between is, ms: each further one is as much longer. */
 const TRIES_MAX = 8;

@@ -24,7 +24,7 @@ import { LogEnds } from './log-ends.ts';
 import { withLeases, withLink } from './operator-link.ts';
 import { planOf } from './put-back-plan.ts';
 import type { Plan, Writing } from './put-back-plan.ts';
-import { severalAtOnce } from './several-at-once.ts';
+import { severalAtOnce } from '../src/several-at-once.ts';
 import { nameOf, type PartitionName } from '../wal/types.ts';
 import type { PartitionPlace } from '../src/bus/bus.ts';
 

@@ -309,6 +309,9 @@ export const LIMITS = {
   streamLeadersAtOnce: 4,
   /** Between two looks at streams that have not taken what is written to them for streamStallMs. */
   streamsStalledLookMs: 1_000,
+  /** Of those that are asked about at once: a node may have hundreds, and NATS is not well then. Who answers nothing holds up its place for
+   *  natsConnectMs. */
+  streamsStalledAtOnce: 32,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
   /** The same if nothing proves the log of this node: then it takes a person, or a new snapshot. */

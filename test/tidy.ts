@@ -46,7 +46,7 @@ const importRules: readonly ImportRule[] = [
     ],
   },
 
-  { from: 'src/{limits,end-process,process-limits,node-http,pause}.ts', to: [] },
+  { from: 'src/{limits,end-process,process-limits,node-http,pause,several-at-once}.ts', to: [] },
   { from: 'src/{limit-relations,jobs}.ts', to: ['src/limits.ts'] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
   {
@@ -109,7 +109,7 @@ const importRules: readonly ImportRule[] = [
       'src/{cluster,storage,nats,bus,observability}/**',
       'actors/{pollers,webhooks}/**',
       'wal/*.ts',
-      'src/{config,limits,pause}.ts',
+      'src/{config,limits,pause,several-at-once}.ts',
     ],
   },
   {

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startNode, untilReady, type NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
-import { severalAtOnce } from '../../deploy/several-at-once.ts';
+import { severalAtOnce } from '../../src/several-at-once.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import type { Service } from './start-service.ts';
 

@@ -34,6 +34,7 @@ import { LogSnapshots } from './log-snapshots.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { PartitionRunner } from './partition-runner.ts';
 import type { HostedPartition, Storage } from '../storage/storage.ts';
+import { severalAtOnce } from '../several-at-once.ts';
 import { streamFirst } from './stream-first.ts';
 import { UnprovenLogs } from './unproven-logs.ts';
 import { placeOf } from '../../wal/types.ts';
@@ -361,12 +362,11 @@ export class WrittenLogs implements PartitionRunner {
   /** Of what has waited for long. A server that leads with a short copy may say nothing at all to what is written there: its writer would
    *  wait for streamPublishMs, longer than its callers do, and only then find out why. */
   async lookAtStalled(): Promise<void> {
-    const looks = this.#stalled().map(async ({ key }) => {
+    await severalAtOnce(LIMITS.streamsStalledAtOnce, this.#stalled(), async ({ key }) => {
       const { group, partition } = placeOf(key);
       // Where nobody can say, there is no leader yet.
       await this.#lookWhetherForgotten(group as GroupName, partition).catch(() => {});
     });
-    await Promise.all(looks);
   }
 
   async #lookWhetherForgotten(group: GroupName, partition: number): Promise<void> {

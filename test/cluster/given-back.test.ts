@@ -226,6 +226,42 @@ t.test('at once, where what it writes next has no answer for long', async (t) =>
   for (const partition of [FORGOTTEN, WHOLE]) await host.lose('accounts', partition);
 });
 
+t.test('of many that have no answer only so many are asked about at once', async (t) => {
+  const partitions = Array.from({ length: LIMITS.streamsStalledAtOnce + 3 }, (_, i) => 100 + i);
+  let isSilent = false;
+  const to = {
+    publish: async (...published: Parameters<StreamPublisher['publish']>) =>
+      isSilent
+        ? ({ type: 'unanswered', description: 'no acknowledgement in time' } as const)
+        : publisher.publish(...published),
+  } as StreamPublisher;
+  const { host, logs, storage, stop } = startHost({}, null, { to });
+  t.teardown(stop);
+  for (const partition of partitions) {
+    await host.acquire('accounts', partition, 1);
+    host.serve('accounts', partition);
+  }
+  isSilent = true;
+  const command = { ...OPEN_ACCOUNT, deadline: Date.now() + 60_000 };
+  for (const partition of partitions) void send(storage, partition, command);
+  await until(() => partitions.every((partition) => logs.stall?.includes(`accounts/${partition}`) === true));
+
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  t.teardown(() => void (streams.info = info));
+  const asked: string[] = [];
+  let [atOnce, atOnceMax] = [0, 0];
+  streams.info = async (name) => {
+    asked.push(name);
+    atOnceMax = Math.max(atOnceMax, ++atOnce);
+    return info(name).finally(() => atOnce--);
+  };
+  await logs.lookAtStalled();
+  t.equal(asked.length, partitions.length);
+  t.equal(atOnceMax, LIMITS.streamsStalledAtOnce);
+  for (const partition of partitions) await host.lose('accounts', partition);
+});
+
 t.test('nor is the last one alone, though a writer may have had as many on its way', async (t) => {
   const [READ_BEFORE, READ_SINCE, SEVERAL] = [29, 30, 35];
   const { host, storage, stop } = startHost();

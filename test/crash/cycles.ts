@@ -6,7 +6,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from '../../deploy/wait-for.ts';
-import { severalAtOnce } from '../../deploy/several-at-once.ts';
+import { severalAtOnce } from '../../src/several-at-once.ts';
 import { answerTo, get, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom } from '../seed.ts';
 import { removeDirectory } from '../../deploy/remove-directory.ts';
