@@ -145,6 +145,27 @@ for (const { partition, log } of FORKS) {
   }
 }
 
+for (const { partition, log, wrong } of FORKS) {
+  t.test(
+    `who is given that server each time ends with what the leader has, too, of ${log.length}`,
+    async (t) => {
+      const { consumers } = nats.manager;
+      const add = consumers.add.bind(consumers);
+      t.teardown(() => void (consumers.add = add));
+      // As where two of three servers have the same wrong copy.
+      consumers.add = async (stream, config) => {
+        for (;;) {
+          const info = await add(stream, config);
+          if (info.cluster?.leader === 'n3') return info;
+        }
+      };
+      for (const has of [[], log.slice(0, LIMITS.streamWarmUpMessages), wrong.slice(0, 4)]) {
+        await assertFollowed(t, partition, has, log);
+      }
+    },
+  );
+}
+
 t.test('a feed that is begun at another server takes for its end what it had read before', async (t) => {
   const { partition, log } = settled;
   const feed = new StreamFeed({

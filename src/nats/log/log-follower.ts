@@ -20,7 +20,7 @@ import { batchIn, LogChain } from './log-chain.ts';
 import { batchAt, firstBatchIn, sequenceOf, standsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
-import { lastSequenceOf } from '../streams.ts';
+import { lastSequenceOf, messageAt } from '../streams.ts';
 import { logStream } from '../subjects.ts';
 
 /** The local log and the stream do not belong together, or the stream no longer holds what is missing here, nor a snapshot that can be
@@ -60,6 +60,8 @@ export interface LogFollowerOptions extends StreamPartition {
 
 /** Of three servers one may have a wrong copy, and be drawn again. */
 const READINGS_MAX = 8;
+
+type Handled = Pick<StreamMessage, 'sequence' | 'data' | 'pending'>;
 
 export interface EndOfLog {
   readonly tip: Tip;
@@ -187,7 +189,7 @@ export class LogFollower {
     // is read at has it there. What was purged since cannot be looked at.
     if (this.#endPlace !== null && state.first_seq <= this.#endPlace) {
       if (!(await standsAt(this.#options, this.#endPlace, end))) {
-        this.#readAgain(this.#endPlace, state.last_seq < this.#endPlace);
+        await this.#readAgain(this.#endPlace, state.last_seq < this.#endPlace);
         return null;
       }
     } else if (!(await this.#isProved(end, state))) {
@@ -306,7 +308,7 @@ export class LogFollower {
   }
 
   /** Returns what of it takes time. */
-  #handle(message: StreamMessage): (() => Promise<void>) | null {
+  #handle(message: Handled): (() => Promise<void>) | null {
     const batch = batchIn(message.data);
     if (batch !== null && this.#isAnother(batch)) return () => this.#replaceFrom(message, batch);
     if (this.#chain.take(batch)) {
@@ -366,10 +368,13 @@ export class LogFollower {
   }
 
   /** The stream has another batch at this place: it was never ours to keep. Unless only the server that is read at has it there. */
-  async #replaceFrom({ sequence }: StreamMessage, batch: Batch): Promise<void> {
+  async #replaceFrom({ sequence }: Handled, batch: Batch): Promise<void> {
     const { log, group, partition } = this.#options;
     if (!(await standsAt(this.#options, sequence, batch))) {
-      this.#reader.elsewhere(sequence, `has another batch at ${sequence} on its leader`);
+      this.#advanced(sequence - 1);
+      // So many more may be wrong there, which would be taken for leftovers.
+      await this.#readLed(sequence + LIMITS.streamAsyncOutstandingMax);
+      this.#reader.elsewhere(this.#handled + 1, `has another batch at ${sequence} on its leader`);
       return;
     }
     this.#chain.take(batch);
@@ -386,19 +391,38 @@ export class LogFollower {
     await this.#flush();
     const place = this.#endPlace;
     if (place === null || (await standsAt(this.#options, place, this.#chain.tip))) throw this.#diverged();
-    this.#readAgain(place);
+    await this.#readAgain(place);
   }
 
   /** From some way back: what the leader has at that place is not what was read there. It may have forgotten it. */
-  #readAgain(place: number, isForgotten = false): void {
+  async #readAgain(place: number, isForgotten = false): Promise<void> {
     if (++this.#readings > READINGS_MAX) throw this.#diverged();
     const base = this.#base();
     this.#chain = new LogChain(base);
     this.#endPlace = null;
     this.#handled = base.batch;
     this.#from = base.batch + 1;
-    if (isForgotten) this.#reader.again(this.#from);
-    else this.#reader.elsewhere(this.#from, `has another batch at ${place} on its leader`);
+    if (isForgotten) return this.#reader.again(this.#from);
+    await this.#readLed(place);
+    this.#reader.elsewhere(this.#handled + 1, `has another batch at ${place} on its leader`);
+  }
+
+  /** From the stream's leader itself, up to that place. The next server may have the same wrong copy, or be the same one. */
+  async #readLed(place: number): Promise<void> {
+    const { link, group, partition } = this.#options;
+    const stream = logStream(group, partition);
+    while (this.#handled < place) {
+      const sequence = this.#handled + 1;
+      let data: Buffer | null;
+      try {
+        data = await messageAt(link.manager, stream, sequence);
+      } catch {
+        // It begins later, has forgotten it meanwhile, or nobody can say: the reader finds out.
+        return;
+      }
+      if (data === null) this.#advanced(sequence);
+      else await this.#handle({ sequence, data, pending: 0 })?.();
+    }
   }
 
   async #truncate(to: Tip): Promise<void> {
