@@ -10,19 +10,23 @@ import type { FeedBatch } from '../../src/bus/feed.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { batchesAfter } from '../../src/nats/log/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
+import { StreamReplica } from '../../src/nats/log/stream-replica.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
-import { ensureLogStream } from '../../src/nats/streams.ts';
+import { ensureLogStream, leadElsewhere } from '../../src/nats/streams.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch } from '../../wal/types.ts';
 import { batchAfter, link, temporaryLog } from './adapters.ts';
-import { publish, putCopies } from './copy-of-one.ts';
+import { leaderOf, publish, putCopies } from './copy-of-one.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
 const EPOCH = 1;
+/** So many that each server is read at by one, but for one time in 50. */
+const READERS = 12;
 /** So large that nats-server has them in two files. */
 const LARGE = 'x'.repeat(700 * 1024);
 
@@ -37,6 +41,7 @@ function batches(partition: number, count: number, record: string): Batch[] {
 }
 
 const holed = { partition: 0, batches: batches(0, 9, 'record'), lacks: [5, 6] };
+const cut = { partition: 2, batches: batches(2, 9, 'record'), lacks: [8, 9] };
 const torn = { partition: 1, batches: batches(1, 15, LARGE) };
 
 const directory = temporaryDirectory(t);
@@ -47,11 +52,11 @@ t.teardown(async () => {
   await nats.close();
   await servers.stop();
 });
-for (const { partition, batches: log } of [holed, torn]) {
+for (const { partition, batches: log } of [holed, cut, torn]) {
   await ensureLogStream(nats.manager, 'accounts', partition, 3);
   await publish(nats, log);
 }
-await putCopies(t, { servers, directory, nats }, [holed, torn]);
+await putCopies(t, { servers, directory, nats }, [holed, cut, torn]);
 // It has read what files there are, and nothing of them yet.
 const ofTorn = join(directory, 'n3', 'jetstream', '$G', 'streams', logStream('accounts', torn.partition));
 rmSync(join(ofTorn, 'msgs', '1.blk'));
@@ -121,6 +126,39 @@ t.test('who reads it once has all of it', async (t) => {
   const place = { link: nats, group: 'accounts', partition: holed.partition } as const;
   for await (const batch of batchesAfter(place, emptyTip)) read.push(batch);
   t.strictSame(read, holed.batches);
+});
+
+t.test('nor does that server mislead who takes the partition over when it leads', async (t) => {
+  const { partition } = cut;
+  const place = { link: nats, group: 'accounts', partition } as const;
+  const name = logStream('accounts', partition);
+  await waitFor('it leads', 60_000, async () => {
+    if ((await leaderOf(nats, partition)) === 'n3') return true;
+    await leadElsewhere(nats, name);
+    return false;
+  });
+  beginAtThird(t);
+  const temporary = temporaryLog();
+  const follower = new LogFollower({ log: temporary.log, ...place });
+  const publisher = new StreamPublisher(nats);
+  t.teardown(async () => {
+    publisher.close();
+    await follower.close();
+    await temporary.remove();
+  });
+  const replica = (offset: number): StreamReplica =>
+    new StreamReplica({ ...place, publisher, manager: nats.manager, offset, mayWrite: () => true });
+  const { tip, offset } = await follower.reachEnd(async (lacking, to) => {
+    for (const batch of lacking) await replica(to).publish(batch);
+  });
+  t.strictSame(tip, tipAt(cut.batches.at(-1)!));
+  const more = batchAfter(tip, partition, EPOCH + 1, 'one more');
+  await replica(offset).publish(more);
+  for (let count = 0; count < READERS; count++) {
+    const read: Batch[] = [];
+    for await (const batch of batchesAfter(place, emptyTip)) read.push(batch);
+    t.strictSame(read, [...cut.batches, more], 'all have what was written then');
+  }
 });
 
 t.test('what no server has is passed over', async (t) => {

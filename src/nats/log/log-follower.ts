@@ -155,27 +155,30 @@ export class LogFollower {
   async #readOn(): Promise<StreamState> {
     const { manager } = this.#options.link;
     const { group, partition } = this.#options;
-    const { state } = await manager.streams.info(logStream(group, partition));
+    const stream = logStream(group, partition);
+    const { config, state } = await manager.streams.info(stream);
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
     await this.#assertNotShort(state);
     // Whatever has been read meanwhile: what follows a gap is taken for leftovers.
     if (state.messages > 0 && state.first_seq > this.#from) await this.#assertContinued(state);
-    const last = await lastSequenceOf(manager, logStream(group, partition), state);
+    // With several replicas no place is left empty: where the leader has nothing at the end, it has lost that, and others may have it.
+    let last = config.num_replicas > 1 ? state.last_seq : await lastSequenceOf(manager, stream, state);
+    let readings = 0;
     while (this.#handled < last) {
       if (this.#error !== null) throw this.#error;
       const before = this.#handled;
       await this.#advancedOrSilent();
       if (this.#handled > before) continue;
-      const { state: now } = await manager.streams.info(logStream(group, partition));
+      const { state: now } = await manager.streams.info(stream);
       // Purged since: what is waited for never comes.
       this.#assertNotPurged(now);
       // Nor does what the servers' disks have forgotten since, until another has written in its place.
       if (now.last_seq < last) return this.#readOn();
       // Nor what the server that is read at may never have.
-      if (this.#reader.isAtEnd) {
-        this.#reader.elsewhere(before + 1, `has ${before + 1} to ${last} on its leader`);
-      }
+      if (!this.#reader.isAtEnd) continue;
+      if (++readings > LIMITS.streamHoleReadingsMax) last = await lastSequenceOf(manager, stream, now);
+      else this.#reader.elsewhere(before + 1, `has ${before + 1} to ${last} on its leader`);
     }
     return state;
   }
