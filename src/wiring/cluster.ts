@@ -322,6 +322,7 @@ async function lookAtStreams(
   logs: WrittenLogs | null,
 ): Promise<void> {
   await table.noteDropped();
+  table.doubtUnheld();
   await writeFormat?.sayIfLost();
   await faults.lookAtLeases();
   await logs?.lookAtStreams();

@@ -274,6 +274,21 @@ t.test('so does who only asks, when an owner that is none any more does not answ
   t.equal(table.lease('webhooks', 2)?.value.epoch, 2);
 });
 
+t.test('and a front whom nobody asks, since it knows of no owner', async (t) => {
+  const [writer, table] = [await newTable(t), await newTable(t)];
+  const [before, after] = ['s-before', 's-after'].map((session) => ({ node: 'n940', session, epoch: 1 }));
+  t.equal(await writer.write('node.n940', { ...LIVE, session: 's-after' }, 0), true);
+  t.equal(await writer.write('lease.accounts.940', before!, 0), true);
+  await waitFor('both know it', 10_000, () => table.lease('accounts', 940) !== undefined);
+  const { revision } = writer.lease('accounts', 940)!;
+  const mend = await readOnWithoutLeases();
+  t.equal(await writer.write('lease.accounts.940', after!, revision), true);
+  mend();
+  t.notOk(table.isHeld(table.lease('accounts', 940)!.value));
+  table.doubtUnheld();
+  await waitFor('it is held', 10_000, () => table.isHeld(table.lease('accounts', 940)!.value));
+});
+
 t.test('where the disk of NATS has forgotten what it wrote last, it is written again', async (t) => {
   const directory = temporaryDirectory(t);
   const forgetful = await startNatsServers({ directory });

@@ -155,6 +155,12 @@ export class LeaseTable implements Routes {
     this.#reader.again(1);
   }
 
+  /** The same where a lease has no live holder, as far as is known here: a front says then that it is not ready, and has no callers who
+   *  could wait. To be called now and then. */
+  doubtUnheld(): void {
+    if ([...this.leases.values()].some(({ value }) => !this.isHeld(value))) this.doubt();
+  }
+
   /** The session that the lease stands on has not ended. */
   isHeld(lease: LeaseEntry): boolean {
     if (lease.node === null) return false;
