@@ -91,7 +91,7 @@ export class StreamReader {
   #newsAt = performance.now();
   /** Wanted and not there when it was looked for last, although the leader has it; 0: none was. */
   #lacking = 0;
-  /** Since the last message, for what is missing before the next. */
+  /** Since the last message, for what is missing after it. */
   #readings = 0;
   #closed = false;
   readonly #watch: NodeJS.Timeout;
@@ -381,10 +381,12 @@ export class StreamReader {
     const next = this.#next;
     let last: number;
     try {
-      const { state } = await link.manager.streams.info(stream);
+      const { config, state } = await link.manager.streams.info(stream);
+      // With several replicas no place is left empty: the leader may have lost what stood there.
+      const isKept = config.num_replicas > 1 && this.#readings < LIMITS.streamHoleReadingsMax;
       // Keys that a hand has removed are written again; a front may not look at messages.
-      last =
-        newestPerSubject === undefined ? await lastSequenceOf(link.manager, stream, state) : state.last_seq;
+      const isAnyEmpty = newestPerSubject === undefined && !isKept;
+      last = isAnyEmpty ? await lastSequenceOf(link.manager, stream, state) : state.last_seq;
     } catch {
       // Nobody can say: the next look asks again.
       return;
@@ -394,6 +396,7 @@ export class StreamReader {
       this.#lacking = next;
       return;
     }
+    this.#readings++;
     this.elsewhere(next, `has ${next} to ${last} on its leader`);
   }
 }

@@ -128,15 +128,44 @@ t.test('who reads it once has all of it', async (t) => {
   t.strictSame(read, holed.batches);
 });
 
+async function untilThirdLeads(partition: number): Promise<void> {
+  await waitFor('it leads', 60_000, async () => {
+    if ((await leaderOf(nats, partition)) === 'n3') return true;
+    await leadElsewhere(nats, logStream('accounts', partition));
+    return false;
+  });
+}
+
+/** Who reads of a partition, at that server first. Resolves when all of these came. */
+async function assertAllCome(t: Test, { partition, batches: log }: typeof torn): Promise<void> {
+  beginAtThird(t);
+  const sequences: number[] = [];
+  const reader = new StreamReader({
+    link: nats,
+    stream: logStream('accounts', partition),
+    from: 1,
+    heartbeatMs: 500,
+    onMessage: ({ sequence }) => void sequences.push(sequence),
+    onError: (error) => t.fail(error.message),
+  });
+  t.teardown(() => reader.close());
+  await waitFor('all came', 60_000, () => sequences.length >= log.length);
+  t.strictSame(
+    sequences,
+    log.map((_, n) => n + 1),
+  );
+}
+
+t.test('who waits for more hears of the end that it lost, also while it leads', async (t) => {
+  await untilThirdLeads(cut.partition);
+  await assertAllCome(t, cut);
+  assertTold(t, cut, /8 to 9/);
+});
+
 t.test('nor does that server mislead who takes the partition over when it leads', async (t) => {
   const { partition } = cut;
   const place = { link: nats, group: 'accounts', partition } as const;
-  const name = logStream('accounts', partition);
-  await waitFor('it leads', 60_000, async () => {
-    if ((await leaderOf(nats, partition)) === 'n3') return true;
-    await leadElsewhere(nats, name);
-    return false;
-  });
+  await untilThirdLeads(partition);
   beginAtThird(t);
   const temporary = temporaryLog();
   const follower = new LogFollower({ log: temporary.log, ...place });
@@ -179,21 +208,6 @@ t.test('what no server has is passed over', async (t) => {
 });
 
 t.test('who waits for what a server says that it has, and does not send, reads at another', async (t) => {
-  beginAtThird(t);
-  const sequences: number[] = [];
-  const reader = new StreamReader({
-    link: nats,
-    stream: logStream('accounts', torn.partition),
-    from: 1,
-    heartbeatMs: 500,
-    onMessage: ({ sequence }) => void sequences.push(sequence),
-    onError: (error) => t.fail(error.message),
-  });
-  t.teardown(() => reader.close());
-  await waitFor('all came', 60_000, () => sequences.length >= torn.batches.length);
-  t.strictSame(
-    sequences,
-    torn.batches.map((_, n) => n + 1),
-  );
+  await assertAllCome(t, torn);
   assertTold(t, torn, /1 to 15/);
 });
