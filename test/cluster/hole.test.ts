@@ -41,6 +41,8 @@ function batches(partition: number, count: number, record: string): Batch[] {
 }
 
 const holed = { partition: 0, batches: batches(0, 9, 'record'), lacks: [5, 6] };
+const ended = { partition: 3, batches: batches(3, 9, 'record'), lacks: [8, 9] };
+const unsure = { partition: 4, batches: batches(4, 9, 'record'), lacks: [8, 9] };
 const cut = { partition: 2, batches: batches(2, 9, 'record'), lacks: [8, 9] };
 const torn = { partition: 1, batches: batches(1, 15, LARGE) };
 
@@ -52,11 +54,11 @@ t.teardown(async () => {
   await nats.close();
   await servers.stop();
 });
-for (const { partition, batches: log } of [holed, cut, torn]) {
+for (const { partition, batches: log } of [holed, ended, unsure, cut, torn]) {
   await ensureLogStream(nats.manager, 'accounts', partition, 3);
   await publish(nats, log);
 }
-await putCopies(t, { servers, directory, nats }, [holed, cut, torn]);
+await putCopies(t, { servers, directory, nats }, [holed, ended, unsure, cut, torn]);
 // It has read what files there are, and nothing of them yet.
 const ofTorn = join(directory, 'n3', 'jetstream', '$G', 'streams', logStream('accounts', torn.partition));
 rmSync(join(ofTorn, 'msgs', '1.blk'));
@@ -82,25 +84,85 @@ function assertTold(t: Test, { partition }: { readonly partition: number }, what
   t.match(said, new RegExp(`^${logStream('accounts', partition)} has ${what.source} on its leader, .* n3: `));
 }
 
-t.test('a feed hands over all records', async (t) => {
-  beginAtThird(t);
+async function untilThirdLeads(partition: number): Promise<void> {
+  await waitFor('it leads', 60_000, async () => {
+    if ((await leaderOf(nats, partition)) === 'n3') return true;
+    await leadElsewhere(nats, logStream('accounts', partition));
+    return false;
+  });
+}
+
+function subscribe(t: Test, { partition }: { readonly partition: number }, epoch: number) {
   const lines: string[] = [];
   const feed = new StreamFeed({
     link: nats,
     decode: (_, line) => line,
-    epochOf: () => EPOCH,
+    epochOf: () => epoch,
     onError: (error) => void t.fail(error.message),
   });
-  const subscription = feed.subscribe('accounts', holed.partition, 0, (batch: FeedBatch<string>) => {
+  const subscription = feed.subscribe('accounts', partition, 0, (batch: FeedBatch<string>) => {
     lines.push(...batch.records);
   });
   t.teardown(() => subscription.close());
+  return { lines };
+}
+
+function next({ partition, batches: log }: typeof torn, epoch: number): Batch {
+  return batchAfter(tipAt(log.at(-1)!), partition, epoch, 'one more');
+}
+
+t.test('a feed hands over all records', async (t) => {
+  beginAtThird(t);
+  const { lines } = subscribe(t, holed, EPOCH);
   await waitFor('all records came', 30_000, () => lines.length >= holed.batches.length);
   t.strictSame(
     lines,
     holed.batches.flatMap(({ records }) => records),
   );
   assertTold(t, holed, /5 to 6/);
+});
+
+t.test('a feed does not end where that server leads, of which it had read what is lost there', async (t) => {
+  const { partition } = ended;
+  await untilThirdLeads(partition);
+  const { lines } = subscribe(t, ended, EPOCH);
+  await waitFor('all records came', 60_000, () => lines.length >= ended.batches.length);
+  let asked = 0;
+  const { streams, consumers } = nats.manager;
+  const getMessage = streams.getMessage.bind(streams);
+  t.teardown(() => void (streams.getMessage = getMessage));
+  streams.getMessage = (...what) => {
+    asked++;
+    return getMessage(...what);
+  };
+  const name = logStream('accounts', partition);
+  for (const consumer of await consumers.list(name).next()) await consumers.delete(name, consumer.name);
+  await waitFor('it has read on, and asked what stands at its end', 60_000, () => asked > 1);
+  await publish(nats, [next(ended, EPOCH)]);
+  await waitFor('and hears of more', 60_000, () => lines.length > ended.batches.length);
+});
+
+t.test('nor does it read elsewhere, again and again, what a replaced writer sent last', async (t) => {
+  const { partition } = unsure;
+  await untilThirdLeads(partition);
+  const { streams } = nats.manager;
+  const getMessage = streams.getMessage.bind(streams);
+  t.teardown(() => void (streams.getMessage = getMessage));
+  let isAnswered = false;
+  streams.getMessage = async (...what) => {
+    const message = getMessage(...what);
+    await message.then(
+      () => {},
+      () => (isAnswered = true),
+    );
+    return message;
+  };
+  problems.length = 0;
+  const { lines } = subscribe(t, unsure, EPOCH + 1);
+  await waitFor('it has asked of the end', 60_000, () => isAnswered);
+  await publish(nats, [next(unsure, EPOCH + 1)]);
+  await waitFor('all records came', 60_000, () => lines.length > unsure.batches.length);
+  t.notMatch(problems.join(), /another batch/);
 });
 
 t.test('who takes the partition over ends with all of its log', async (t) => {
@@ -127,14 +189,6 @@ t.test('who reads it once has all of it', async (t) => {
   for await (const batch of batchesAfter(place, emptyTip)) read.push(batch);
   t.strictSame(read, holed.batches);
 });
-
-async function untilThirdLeads(partition: number): Promise<void> {
-  await waitFor('it leads', 60_000, async () => {
-    if ((await leaderOf(nats, partition)) === 'n3') return true;
-    await leadElsewhere(nats, logStream('accounts', partition));
-    return false;
-  });
-}
 
 /** Who reads of a partition, at that server first. Resolves when all of these came. */
 async function assertAllCome(t: Test, { partition, batches: log }: typeof torn): Promise<void> {

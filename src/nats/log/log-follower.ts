@@ -17,7 +17,14 @@ import type { Batch, Tip } from '../../../wal/types.ts';
 import { NotSoon } from '../../bus/ownership.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { batchAt, firstBatchIn, sequenceOf, standsAt, type StreamPartition } from './stream-places.ts';
+import {
+  batchAt,
+  firstBatchIn,
+  isLedAt,
+  sequenceOf,
+  standsAt,
+  type StreamPartition,
+} from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf, messageAt } from '../streams.ts';
@@ -191,7 +198,7 @@ export class LogFollower {
     // What was read NATS may have forgotten since, and another have written in its place, which is not read then; or only the server that
     // is read at has it there. What was purged since cannot be looked at.
     if (this.#endPlace !== null && state.first_seq <= this.#endPlace) {
-      if (!(await standsAt(this.#options, this.#endPlace, end))) {
+      if (!(await isLedAt(this.#options, this.#endPlace, end))) {
         await this.#readAgain(this.#endPlace, state.last_seq < this.#endPlace);
         return null;
       }
@@ -373,10 +380,11 @@ export class LogFollower {
   /** The stream has another batch at this place: it was never ours to keep. Unless only the server that is read at has it there. */
   async #replaceFrom({ sequence }: Handled, batch: Batch): Promise<void> {
     const { log, group, partition } = this.#options;
+    // Rejects where the leader has lost what stood there: neither may be given to the stream then.
     if (!(await standsAt(this.#options, sequence, batch))) {
       this.#advanced(sequence - 1);
       // So many more may be wrong there, which would be taken for leftovers.
-      await this.#readLed(sequence + LIMITS.streamAsyncOutstandingMax);
+      await this.#readLed(sequence + LIMITS.streamAsyncOutstandingMax, false);
       this.#reader.elsewhere(this.#handled + 1, `has another batch at ${sequence} on its leader`);
       return;
     }
@@ -393,7 +401,7 @@ export class LogFollower {
   async #lookAtEnd(): Promise<void> {
     await this.#flush();
     const place = this.#endPlace;
-    if (place === null || (await standsAt(this.#options, place, this.#chain.tip))) throw this.#diverged();
+    if (place === null || (await isLedAt(this.#options, place, this.#chain.tip))) throw this.#diverged();
     await this.#readAgain(place);
   }
 
@@ -406,12 +414,12 @@ export class LogFollower {
     this.#handled = base.batch;
     this.#from = base.batch + 1;
     if (isForgotten) return this.#reader.again(this.#from);
-    await this.#readLed(place);
+    await this.#readLed(place, true);
     this.#reader.elsewhere(this.#handled + 1, `has another batch at ${place} on its leader`);
   }
 
   /** From the stream's leader itself, up to that place. The next server may have the same wrong copy, or be the same one. */
-  async #readLed(place: number): Promise<void> {
+  async #readLed(place: number, wasRead: boolean): Promise<void> {
     const { link, group, partition } = this.#options;
     const stream = logStream(group, partition);
     while (this.#handled < place) {
@@ -423,6 +431,8 @@ export class LogFollower {
         // It begins later, has forgotten it meanwhile, or nobody can say: the reader finds out.
         return;
       }
+      // What it has lost of what was read is in the local log, and is given back. Anything else is read at another server.
+      if (data === null && !wasRead) return;
       if (data === null) this.#advanced(sequence);
       else await this.#handle({ sequence, data, pending: 0 })?.();
     }

@@ -5,7 +5,7 @@ import type { Batch, Tip } from '../../../wal/types.ts';
 import { LIMITS } from '../../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { LogDiverged } from './log-follower.ts';
-import { firstBatchIn, standsAt, type StreamPartition } from './stream-places.ts';
+import { firstBatchIn, isLedAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { lastSequenceOf } from '../streams.ts';
@@ -71,7 +71,7 @@ export async function* batchesAfter(
         );
       }
     }
-    if (endPlace > 0 && !(await standsAt(place, endPlace, chain.tip))) throw readWrong(place, chain.tip);
+    if (endPlace > 0 && !(await isLedAt(place, endPlace, chain.tip))) throw readWrong(place, chain.tip);
   } finally {
     clearInterval(look);
     messages.fail(new Error('nobody reads any more'));

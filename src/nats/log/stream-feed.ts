@@ -17,7 +17,7 @@ import type { NatsLink } from '../connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { pause } from '../../pause.ts';
 import { Refusals } from '../refusals.ts';
-import { lastWhere, standsAt, stillStandsAt, type StreamPartition } from './stream-places.ts';
+import { LedNothing, lastWhere, standsAt, stillStandsAt, type StreamPartition } from './stream-places.ts';
 import { StreamReader } from '../stream-reader.ts';
 import type { StreamMessage } from '../stream-reader.ts';
 import { logStream } from '../subjects.ts';
@@ -194,12 +194,14 @@ class StreamSubscription implements Subscription {
     this.#reader?.elsewhere(first.sequence, `has another batch at ${last.sequence} on its leader`);
   }
 
-  /** The stream's leader has it there. Null: this subscription was closed before anybody could say. */
+  /** The stream's leader has it there. Null: it has lost what stood there, so that only what follows tells, or this subscription was closed
+   *  before anybody could say. */
   async #isLed({ batch, sequence }: UnsureBatch): Promise<boolean | null> {
     while (!this.#closed) {
       try {
         return await standsAt(this.#place, sequence, batch);
-      } catch {
+      } catch (error) {
+        if (error instanceof LedNothing) return null;
         await pause(LIMITS.natsReconnectMs);
       }
     }

@@ -22,6 +22,10 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
   return data === null ? null : batchIn(data);
 }
 
+/** The stream's leader has nothing there, although it has several replicas, of which none leaves a place empty: it has lost what stood there,
+ *  and cannot say what that was. */
+export class LedNothing extends Error {}
+
 /** The stream's leader has the batch of this hash at that sequence. Rejects when nobody can say. */
 export async function standsAt(
   place: StreamPartition,
@@ -36,6 +40,16 @@ export async function standsAt(
   }
 }
 
+/** The same for whoever would give the stream what its leader has lost. */
+export async function isLedAt(...what: Parameters<typeof standsAt>): Promise<boolean> {
+  try {
+    return await standsAt(...what);
+  } catch (error) {
+    if (error instanceof LedNothing) return false;
+    throw error;
+  }
+}
+
 /** The same of what the stream is known to have reached. Rejects with NothingYet where its leader has a short copy: that one cannot say what
  *  stands there. */
 export async function stillStandsAt(
@@ -43,8 +57,14 @@ export async function stillStandsAt(
   sequence: number,
   { hash }: Pick<Tip, 'hash'>,
 ): Promise<boolean> {
+  const { link, group, partition } = place;
+  const stream = logStream(group, partition);
   try {
-    return (await batchAt(place, sequence))?.hash.equals(hash) === true;
+    const data = await messageAt(link.manager, stream, sequence);
+    if (data !== null) return batchIn(data)?.hash.equals(hash) === true;
+    const { config } = await link.manager.streams.info(stream);
+    if (config.num_replicas > 1) throw new LedNothing(`the leader of ${stream} has nothing at ${sequence}`);
+    return false;
   } catch (error) {
     if (error instanceof NothingThere && !(error instanceof NothingYet)) return false;
     throw error;
