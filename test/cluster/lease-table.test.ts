@@ -22,7 +22,7 @@ import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
-const { nats, publisher } = await startNats(t);
+const { servers, nats, publisher } = await startNats(t);
 await ensureLeaseBucket(nats.manager, 1);
 
 async function newTable(t: Test, by: StreamPublisher = publisher): Promise<LeaseTable> {
@@ -80,6 +80,65 @@ t.test('of two who write over the same revision one succeeds, and knows it at on
   t.equal(a.lease('platform', 0)?.value.epoch, 2, 'without being told');
   t.equal(await b.write('lease.platform.0', { ...by('b'), epoch: 2 }, revision), false);
   t.equal(await b.write('lease.platform.0', { ...by('b'), epoch: 2 }, 0), false);
+});
+
+t.test(
+  'who writes only if it has heard all is refused where any key was written that it has not heard of',
+  async (t) => {
+    const a = await newTable(t);
+    t.equal(await a.write('node.silent', LIVE, 0), true);
+    const { revision } = a.nodes.get('silent')!;
+    const isHeard = async (): Promise<void> => {
+      const { state } = await nats.manager.streams.info(LEASE_STREAM);
+      await waitFor('all is heard', 10_000, () => a.heardUpTo === state.last_seq);
+    };
+    await isHeard();
+    const missedNothingSince = a.missedNothingSince;
+    // In this order, on one connection: the second is sent before the first can be heard.
+    const other = publisher.publish(
+      `${LEASE_SUBJECT_PREFIX}node.other`,
+      Buffer.from(JSON.stringify(LIVE)),
+      {},
+    );
+    const dead = { ...LIVE, state: 'dead' } as const;
+    t.equal(await a.write('node.silent', dead, revision, { ifAllHeard: true }), false);
+    t.equal((await other).type, 'stored');
+    await isHeard();
+    t.equal(
+      await a.write('node.silent', dead, revision - 1, { ifAllHeard: true }),
+      false,
+      'nor over another',
+    );
+    t.equal(await a.write('node.silent', dead, revision, { ifAllHeard: true }), true);
+    await isHeard();
+    t.equal(a.missedNothingSince, missedNothingSince, 'each message was heard');
+  },
+);
+
+t.test('a message that was dropped before it was heard is missed, which the next one tells', async (t) => {
+  const { cable, url } = await Cable.lay(servers.url);
+  const far = await link(url, 'far');
+  const ofFar = new StreamPublisher(far);
+  const a = new LeaseTable(far, ofFar, (error) => void t.fail(error.message));
+  t.teardown(async () => {
+    await a.close();
+    ofFar.close();
+    await far.close();
+    cable.remove();
+  });
+  await a.ready();
+  const b = await newTable(t);
+  t.equal(await b.write('node.dropped', LIVE, 0), true);
+  await waitFor('it is heard', 10_000, () => a.nodes.has('dropped'));
+  const { missedNothingSince, heardUpTo } = a;
+  cable.cut();
+  t.equal(await b.write('node.dropped', LIVE, b.nodes.get('dropped')!.revision), true);
+  await nats.manager.streams.purge(LEASE_STREAM, { filter: `${LEASE_SUBJECT_PREFIX}node.dropped` });
+  t.equal(await b.write('node.next', LIVE, 0), true);
+  cable.mend();
+  await waitFor('the next is heard', 30_000, () => a.nodes.has('next'));
+  t.ok(a.heardUpTo >= heardUpTo + 2);
+  t.ok(a.missedNothingSince > missedNothingSince);
 });
 
 /** What it publishes is not answered before `answer`. */

@@ -6,7 +6,13 @@ import { EpochPassed, NotSoon, type PartitionHost } from '../../src/bus/ownershi
 import { LIMITS } from '../../src/limits.ts';
 import { LeaseOwnership } from '../../src/nats/leases/lease-ownership.ts';
 import type { Leases } from '../../src/nats/leases/lease-ownership.ts';
-import type { LeaseEntry, NodeEntry, Seen, WantEntry } from '../../src/nats/leases/lease-table.ts';
+import type {
+  LeaseEntry,
+  NodeEntry,
+  Seen,
+  WantEntry,
+  WriteCondition,
+} from '../../src/nats/leases/lease-table.ts';
 import { unprovenElsewhere } from '../../src/wiring/node-status.ts';
 
 export const PARTITIONS = 4;
@@ -169,10 +175,10 @@ export class World {
     if (isDamaged || isUnproven) this.wrong.push(`${this.now}: ${key} is free, and ${name} does not say why`);
   }
 
-  /** The bucket's answer; false: another revision stands there. */
-  put(key: string, value: Entry, revision: number): number | false {
+  /** The bucket's answer; false: another revision stands there, or it has been written beyond `last`. */
+  put(key: string, value: Entry, revision: number, last = this.#revision): number | false {
     const before = this.#bucket.get(key);
-    if ((before?.revision ?? 0) !== revision) return false;
+    if ((before?.revision ?? 0) !== revision || last !== this.#revision) return false;
     this.#bucket.set(key, { value, revision: ++this.#revision });
     this.#noteFreed(key, value, before?.value);
     if (!key.startsWith('node.')) this.moves++;
@@ -230,6 +236,7 @@ export class Node implements PartitionHost, Leases {
   #inbox: { readonly revision: number; readonly apply: () => void }[] = [];
   #heardAt = 0;
   heardUpTo = 0;
+  missedNothingSince = 0;
   /** Of the bucket. */
   #purgedUpTo = 0;
   #whenRead: { readonly last: number; readonly purgedUpTo: number }[] = [];
@@ -293,14 +300,20 @@ export class Node implements PartitionHost, Leases {
     this.#listeners.push(listener);
   }
 
-  write(key: string, value: Entry, revision: number): Promise<boolean | null> {
+  write(
+    key: string,
+    value: Entry,
+    revision: number,
+    { ifAllHeard = false }: WriteCondition = {},
+  ): Promise<boolean | null> {
     const world = this.#world;
+    const last = ifAllHeard ? this.heardUpTo : undefined;
     return new Promise((resolve) => {
       this.after(LIMITS.streamAckMs, () => resolve(null));
       const isLost = key.startsWith('lease.') && this.losesLeasesUntil > world.now;
       if (this.isCutUntil > world.now || isLost) return;
       world.at(world.now + world.delay(this), null, () => {
-        const stored = world.put(key, value, revision);
+        const stored = world.put(key, value, revision, last);
         if (this.isCutUntil > world.now || (world.random() < 0.02 && !world.isCalm)) return;
         world.at(world.now + world.delay(this), this, () => {
           if (stored === false) this.#noteDropped();
@@ -359,6 +372,7 @@ export class Node implements PartitionHost, Leases {
     if (until > this.#world.now) this.#world.at(until, this, () => this.#hear());
     else {
       const next = this.#inbox.shift();
+      if (next !== undefined && next.revision !== this.heardUpTo + 1) this.missedNothingSince = this.clock();
       this.heardUpTo = next?.revision ?? this.heardUpTo;
       next?.apply();
       this.#markDropped();

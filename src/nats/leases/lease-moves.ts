@@ -31,6 +31,8 @@ export interface Place extends PartitionPlace {
   passedEpoch: number;
   /** Its lease is being written again. */
   isSaidAgain: boolean;
+  /** Its lease may have been dropped: it is to be written again. */
+  isDoubted: boolean;
   /** The session's when its lease was found to be spoilt: others wait for no later one. Null: it is not spoilt. */
   lastTerm: Term | null;
   /** The local copy of the log is kept up, so that a take-over is short: to be let go when this node is not next in line any more. */
@@ -53,6 +55,7 @@ export function freePlace(group: GroupName, partition: number): Place {
     epoch: 0,
     passedEpoch: 0,
     isSaidAgain: false,
+    isDoubted: false,
     lastTerm: null,
     warm: false,
     retryAt: 0,
@@ -110,7 +113,11 @@ export class LeaseMoves {
     const { id } = session;
     try {
       const entry = { ...lease?.value, node, session: id, epoch: place.epoch };
-      const written = await table.write(leaseKey(group, partition), entry, lease?.revision ?? 0);
+      // Nothing else tells whether what was dropped was said again, and dropped again.
+      const ifAllHeard = lease?.isSpoilt === true;
+      const written = await table.write(leaseKey(group, partition), entry, lease?.revision ?? 0, {
+        ifAllHeard,
+      });
       if (written !== true) {
         // If it was written after all, the table will show it, held by this session and not by this place.
         await this.#forgetClaim(place, written === null);
@@ -119,7 +126,9 @@ export class LeaseMoves {
       place.warm = false;
       await host.acquire(group, partition, place.epoch);
       await this.#noteBegun(place);
-      if (id !== session.id || hasLapsed(place)) {
+      // The claim may have been dropped before its answer came: another has as much of it as this node.
+      const isLeft = table.lease(group, partition)?.value.epoch === place.epoch;
+      if (id !== session.id || hasLapsed(place) || !isLeft) {
         await this.lose(place);
         return;
       }
@@ -268,19 +277,22 @@ export class LeaseMoves {
   async giveBack(place: Place): Promise<void> {
     const { table, session } = this.#options;
     const { group, partition } = place;
-    const lease = table.lease(group, partition);
-    if (lease === undefined || lease.value.session !== session.id || hasLapsed(place)) return;
-    const entry = { ...lease.value, node: null, session: null };
     for (let attempt = 0; attempt < 3; attempt++) {
-      const written = await table.write(leaseKey(group, partition), entry, lease.revision);
-      if (written !== null || !session.isValid) return;
+      const lease = table.lease(group, partition);
+      if (lease === undefined || lease.value.session !== session.id || hasLapsed(place)) return;
+      const entry = { ...lease.value, node: null, session: null };
+      const ifAllHeard = lease.isSpoilt === true;
+      const written = await table.write(leaseKey(group, partition), entry, lease.revision, { ifAllHeard });
+      const isOver = written === true || (written === false && !ifAllHeard);
+      if (isOver || !session.isValid) return;
     }
   }
 
-  /** The lease of what is held, which was dropped from the bucket. */
+  /** The lease of what is held, which was dropped from the bucket, or may have been. */
   async sayAgain(place: Place, { value, revision }: Seen<LeaseEntry>): Promise<void> {
     place.isSaidAgain = true;
-    await this.#options.table.write(leaseKey(place.group, place.partition), value, revision);
+    const written = await this.#options.table.write(leaseKey(place.group, place.partition), value, revision);
+    if (written === true) place.isDoubted = false;
     place.isSaidAgain = false;
   }
 

@@ -26,14 +26,22 @@ import {
   type Stage,
 } from './lease-moves.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
-import { NodeSession, type SessionWords } from './node-session.ts';
+import { NodeSession, type SessionWords, type Term } from './node-session.ts';
 import { pause } from '../../pause.ts';
 import { assertToken, partitionKey } from '../subjects.ts';
 
 /** What it needs of the table. */
 export type Leases = Pick<
   LeaseTable,
-  'nodes' | 'leases' | 'wants' | 'lease' | 'isHeld' | 'onAnyChange' | 'write' | 'heardUpTo'
+  | 'nodes'
+  | 'leases'
+  | 'wants'
+  | 'lease'
+  | 'isHeld'
+  | 'onAnyChange'
+  | 'write'
+  | 'heardUpTo'
+  | 'missedNothingSince'
 >;
 
 export interface LeaseOwnershipOptions {
@@ -83,6 +91,7 @@ export class LeaseOwnership implements Ownership {
       node,
       words: () => this.#words(),
       onEnded: () => this.#loseAll(),
+      onSaidAgain: (had) => this.#doubtAll(had),
       onProblem,
     });
     this.#candidates = new Candidates({
@@ -258,12 +267,22 @@ export class LeaseOwnership implements Ownership {
     );
   }
 
+  /** Each lease is said again, which is refused where it was dropped, too. */
+  #doubtAll(had: Term): void {
+    for (const place of this.#places) {
+      if (place.stage !== 'held' && place.stage !== 'claiming') continue;
+      place.isDoubted = true;
+      place.lastTerm ??= had;
+    }
+  }
+
   /** At once: the next renewal brings another term. */
   #noteSpoilt(): void {
     for (const place of this.#places) {
       const lease = this.#table.lease(place.group, place.partition);
       const isSpoilt = lease?.isSpoilt === true && this.#isOurs(lease);
-      place.lastTerm = isSpoilt ? (place.lastTerm ?? this.#session.term) : null;
+      if (place.stage !== 'held' && place.stage !== 'claiming') place.isDoubted = false;
+      place.lastTerm = isSpoilt || place.isDoubted ? (place.lastTerm ?? this.#session.term) : null;
     }
   }
 
@@ -281,6 +300,7 @@ export class LeaseOwnership implements Ownership {
     try {
       do {
         this.#lookAgain = false;
+        this.#noteSpoilt();
         this.#sayAgain();
         await this.#session.renewIfSpoilt();
         await this.#session.endSilent();
@@ -383,7 +403,8 @@ export class LeaseOwnership implements Ownership {
    *  written last before that nothing may have been heard, be it a claim of what was free. And a lease may be heard of before the
    *  session that it stands on is said again. */
   #mayBeHeld({ value, revision, isSpoilt = false, seenAt }: Seen<LeaseEntry>): boolean {
-    const isRecent = performance.now() - Math.max(seenAt, this.#session.healthySince) <= LIMITS.leaseMs;
+    const countedFrom = Math.max(seenAt, this.#session.healthySince, this.#table.missedNothingSince);
+    const isRecent = performance.now() - countedFrom <= LIMITS.leaseMs;
     if (isSpoilt) return isRecent;
     if (value.node === null) return false;
     if (this.#table.isHeld(value)) return true;

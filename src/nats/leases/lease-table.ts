@@ -71,6 +71,10 @@ export interface Seen<Value> {
   readonly droppedUpTo?: number;
 }
 
+export interface WriteCondition {
+  readonly ifAllHeard?: boolean;
+}
+
 export class LeaseTable implements Routes {
   readonly nodes = new Map<string, Seen<NodeEntry>>();
   readonly leases = new Map<string, Seen<LeaseEntry>>();
@@ -96,6 +100,8 @@ export class LeaseTable implements Routes {
   readonly #listeners: (() => void)[] = [];
   /** Of the last message read. */
   #sequence = 0;
+  /** When that was not the one after the one before it, last, monotonic milliseconds. */
+  #missedAt = 0;
   #onRead: (() => void)[] = [];
   #unanswered: string | null = null;
   /** When it was last read anew because an owner did not answer, monotonic milliseconds. */
@@ -185,16 +191,25 @@ export class LeaseTable implements Routes {
     return this.#unanswered;
   }
 
-  /** Writes if the key still has `revision` (0: no entry). False: somebody else was first. Null: nobody knows yet. */
+  /** Each message since was read, monotonic milliseconds. One that was not may have been an entry that was dropped, or followed by another
+   *  of its key. */
+  get missedNothingSince(): number {
+    return this.#missedAt;
+  }
+
+  /** Writes if the key still has `revision` (0: no entry); `ifAllHeard`: and no other key was written that was not read here. False: somebody
+   *  else was first. Null: nobody knows yet. */
   async write(
     key: string,
     value: NodeEntry | LeaseEntry | WantEntry,
     revision: number,
+    { ifAllHeard = false }: WriteCondition = {},
   ): Promise<boolean | null> {
     const data = Buffer.from(JSON.stringify(value));
     const reader = this.#reader;
     const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
       lastSubjectSequence: revision === 0 ? (this.#removed.get(key) ?? 0) : revision,
+      ...(ifAllHeard ? { lastSequence: this.#sequence } : {}),
     });
     if (result.type === 'unanswered' || result.type === 'full') {
       if (this.#unanswered === null) this.#onProblem(`${key} could not be written: ${result.description}`);
@@ -400,6 +415,7 @@ export class LeaseTable implements Routes {
   #onMessage(message: StreamMessage): void {
     const key = message.subject.slice(LEASE_SUBJECT_PREFIX.length);
     this.#apply(key, message.operation === null ? message.data : null, message.sequence);
+    if (message.sequence !== this.#sequence + 1) this.#missedAt = performance.now();
     this.#sequence = message.sequence;
     this.#numbering.noteRead(message);
     for (const resolve of this.#onRead.splice(0)) resolve();

@@ -7,8 +7,9 @@
 //     rate (leaseMarginMs). A wall clock that is set forward costs the holder the time to its next renewal, and nothing else.
 //   - A session is said anew only while nobody can have ended it: of its end, too, nothing may be left in a bucket that was purged.
 //   - Time in which this node could not renew its own session, or did not hear of that as others do, proves nothing about others: silence
-//     is counted anew. What is written at revision 0 rests on that alone: the bucket may have been purged once more since, and then
-//     the compare-and-set wins against a session, or a lease, that was said again and never heard of here.
+//     is counted anew.
+//   - Of what was dropped from the bucket nothing is left to compare with: once that is purged again a session, or a lease, that was said
+//     again in between is overwritten, too. So it is silent only while this node has missed no message, and ended only if it has heard all.
 
 import { LIMITS } from '../../limits.ts';
 import type { LeaseTable, NodeEntry } from './lease-table.ts';
@@ -35,12 +36,15 @@ export function isWithin({ until, untilByWall }: Term): boolean {
 export type SessionWords = Omit<NodeEntry, 'session'>;
 
 export interface NodeSessionOptions {
-  readonly table: Pick<LeaseTable, 'nodes' | 'write' | 'heardUpTo'>;
+  readonly table: Pick<LeaseTable, 'nodes' | 'write' | 'heardUpTo' | 'missedNothingSince'>;
   readonly node: string;
   /** As it is now. */
   readonly words: () => SessionWords;
   /** Somebody else ended it: what it held is gone. The next one begins when this has resolved. */
   readonly onEnded: () => Promise<void>;
+  /** It was dropped from the bucket, and was said again; it had until then before. What else this node has there may have been dropped once
+   *  more since that was found, of which nothing told. */
+  readonly onSaidAgain: (had: Term) => void;
   readonly onProblem: (problem: string, error?: unknown) => void;
 }
 
@@ -138,7 +142,9 @@ export class NodeSession {
       const sentAtByWall = Date.now();
       const entry = { session: this.#id, ...words() };
       const written = await table.write(`node.${node}`, entry, own?.revision ?? 0);
-      if (written === true) this.#renewed(sentAt, sentAtByWall);
+      if (written !== true) return;
+      if (own?.revision === 0) this.#options.onSaidAgain(this.#term);
+      this.#renewed(sentAt, sentAtByWall);
     } catch (error) {
       onProblem('the session could not be renewed', error);
     }
@@ -159,8 +165,11 @@ export class NodeSession {
     if (!this.isValid || now - this.#renewedAt > LIMITS.leaseRenewMs * 2) return;
     for (const [name, seen] of table.nodes) {
       if (name === node || seen.value.state === 'dead') continue;
-      if (now - Math.max(seen.seenAt, healthySince) <= LIMITS.leaseMs) continue;
-      const ended = await table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
+      const isDropped = seen.isSpoilt === true;
+      const missedNothingSince = isDropped ? table.missedNothingSince : 0;
+      if (now - Math.max(seen.seenAt, healthySince, missedNothingSince) <= LIMITS.leaseMs) continue;
+      const dead = { ...seen.value, state: 'dead' } as const;
+      const ended = await table.write(`node.${name}`, dead, seen.revision, { ifAllHeard: isDropped });
       // Refused: it was renewed, and this node hears late.
       if (ended !== true) continue;
       onProblem(`node ${name} was silent for ${LIMITS.leaseMs} ms: its session is ended`);

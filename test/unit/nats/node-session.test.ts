@@ -9,6 +9,7 @@ import { until } from '../../until.ts';
 /** A table that answers each write when it is told to. */
 class SlowTable {
   readonly nodes = new Map<string, Seen<NodeEntry>>();
+  readonly missedNothingSince = 0;
   readonly states: string[] = [];
   readonly #waiting: (() => void)[] = [];
   isSlow = false;
@@ -49,6 +50,7 @@ async function begin(): Promise<{
     node: 'a',
     words: () => words,
     onEnded: async () => {},
+    onSaidAgain: () => {},
     onProblem: (problem) => t.fail(problem),
   });
   await session.renew();
