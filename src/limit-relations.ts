@@ -9,27 +9,10 @@ function holds(condition: boolean, what: string): void {
 export function assertLimits(): void {
   assertWebhookLimits();
   assertOpenFileLimits();
+  assertOwnerLimits();
   holds(
     LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax,
     'a batch fits what LMDB may have outstanding',
-  );
-  holds(
-    LIMITS.diskStallMs < LIMITS.diskLostMs && LIMITS.diskLostMs + LIMITS.leaseMs < LIMITS.commandDeadlineMs,
-    'who waits for a node whose disk hangs is answered by the next one',
-  );
-  holds(
-    LIMITS.leaseMs < LIMITS.ownerSilentMs && LIMITS.ownerSilentMs < LIMITS.commandDeadlineMs,
-    'a front does not go while its callers are still answered',
-  );
-  // What it sends to endpoints, its last batch, whether NATS has forgotten one, and that the lease is free.
-  holds(
-    LIMITS.webhookHandOverMs +
-      LIMITS.streamPublishMs +
-      LIMITS.streamAckMs +
-      LIMITS.natsConnectMs * 2 +
-      LIMITS.streamAckMs * 3 <
-      LIMITS.handOverMs && LIMITS.pollerStopMs < LIMITS.handOverMs,
-    'a node that stops may try all that it tries for what it has',
   );
   holds(LIMITS.batchBytesMax < LIMITS.natsPayloadBytes, 'a batch fits one NATS message');
   holds(LIMITS.natsPayloadBytes < LIMITS.streamReadBytesMax, 'a read has room for any message');
@@ -102,12 +85,34 @@ export function assertLimits(): void {
     'who waits for a rail is not asked for again meanwhile',
   );
   holds(
-    LIMITS.leaseMs < LIMITS.routeDoubtMs && LIMITS.routeDoubtMs < LIMITS.busSilenceMs,
-    'owners are read anew when one is due, and before what was lost is sent again',
-  );
-  holds(
     LIMITS.busSilenceMs + 1_000 < Math.min(LIMITS.commandDeadlineMs, LIMITS.pollerCommandDeadlineMs),
     'what was lost is sent again before its deadline',
+  );
+}
+
+/** Of those who own partitions, and who asks them. */
+function assertOwnerLimits(): void {
+  holds(
+    LIMITS.diskStallMs < LIMITS.diskLostMs && LIMITS.diskLostMs + LIMITS.leaseMs < LIMITS.commandDeadlineMs,
+    'who waits for a node whose disk hangs is answered by the next one',
+  );
+  holds(
+    LIMITS.leaseMs < LIMITS.ownerSilentMs && LIMITS.ownerSilentMs < LIMITS.commandDeadlineMs,
+    'a front does not go while its callers are still answered',
+  );
+  // What it sends to endpoints, its last batch, whether NATS has forgotten one, and that the lease is free.
+  holds(
+    LIMITS.webhookHandOverMs +
+      LIMITS.streamPublishMs +
+      LIMITS.streamAckMs +
+      LIMITS.natsConnectMs * 2 +
+      LIMITS.streamAckMs * 3 <
+      LIMITS.handOverMs && LIMITS.pollerStopMs < LIMITS.handOverMs,
+    'a node that stops may try all that it tries for what it has',
+  );
+  holds(
+    LIMITS.leaseMs < LIMITS.routeDoubtMs && LIMITS.routeDoubtMs < LIMITS.busSilenceMs,
+    'owners are read anew when one is due, and before what was lost is sent again',
   );
 }
 
