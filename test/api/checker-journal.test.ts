@@ -58,6 +58,15 @@ t.test('a ledger that adds up and is not what its transactions say is not sound'
   t.match(findings, [/^chg_1: CHARGE is SUCCESSFUL, its entries say merchant 0, /]);
 });
 
+/** Of a charge of 500 without a fee; its journal balances if as much is credited. */
+function entriesOf(credited: string): object[] {
+  const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
+  return [
+    { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
+    { ...entry, amount: credited, account: 'MERCHANT_PENDING', side: 'CREDIT' },
+  ];
+}
+
 /** Of charges without a fee. */
 function trialBalance(amount: number): object {
   const [told, none] = [String(amount), '0'];
@@ -69,11 +78,7 @@ function trialBalance(amount: number): object {
 t.test('the trial balance is held against the entries, whatever sum it says it has', async (t) => {
   const charge = { id: 'chg_1', type: 'CHARGE', status: 'SUCCESSFUL', amount: '500', net: '500' };
   const transaction = { ...charge, currency: 'UGX', reference: 'order-1' };
-  const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
-  const ledger = [
-    { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
-    { ...entry, account: 'MERCHANT_PENDING', side: 'CREDIT' },
-  ];
+  const ledger = entriesOf('500');
   const found = async (data: readonly object[]): Promise<string[]> => {
     const answers: Record<string, object> = {
       '/v1/transactions?limit=100': { data: [transaction], has_more: false, next_cursor: null },
@@ -99,11 +104,7 @@ t.test('a create that was done twice is found, and a journal that does not balan
   const charge = { id: 'chg_1', type: 'CHARGE', status: 'SUCCESSFUL', amount: '500', net: '500' };
   const transaction = { ...charge, currency: 'UGX', reference: 'order-1' };
   const both = [transaction, { ...transaction, id: 'chg_2' }];
-  const side = { currency: 'UGX', journal_id: 'jnl_1' };
-  const ledger = [
-    { ...side, amount: '500', account: 'PROVIDER_FLOAT', side: 'DEBIT' },
-    { ...side, amount: '501', account: 'MERCHANT_PENDING', side: 'CREDIT' },
-  ];
+  const ledger = entriesOf('501');
   const { journal, service } = await answering(t, (url) => {
     if (url === '/v1/transactions?limit=100') return { data: both, has_more: false };
     if (url.startsWith('/v1/transactions/')) return { transaction: both[Number(url.at(-1)) - 1], ledger };
@@ -129,11 +130,7 @@ t.test('an account that changes while it is read is read again, and not called w
       const of = { id: `chg_${number}`, type: 'CHARGE', status: 'SUCCESSFUL' };
       return { ...of, amount: '500', net: '500', currency: 'UGX', reference: `order-${number}` };
     };
-    const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
-    const ledger = [
-      { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
-      { ...entry, amount: credited, account: 'MERCHANT_PENDING', side: 'CREDIT' },
-    ];
+    const ledger = entriesOf(credited);
     return (url: string): object => {
       if (url.includes('/trial_balance')) return { data: [trialBalance(500 * charges)] };
       const [, id] = /transactions\/chg_(\d+)$/.exec(url) ?? [];
@@ -177,11 +174,7 @@ t.test('an account that changes while it is read is read again, and not called w
 t.test('what is on its way is waited for, and every page of a list is read', async (t) => {
   const charge = { type: 'CHARGE', status: 'SUCCESSFUL', amount: '500', net: '500', currency: 'UGX' };
   const first = { ...charge, id: 'chg_1', reference: 'order-1' };
-  const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
-  const ledger = [
-    { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
-    { ...entry, account: 'MERCHANT_PENDING', side: 'CREDIT' },
-  ];
+  const ledger = entriesOf('500');
   let looks = 0;
   const second = (): object => {
     return { ...charge, id: 'chg_2', reference: 'order-2', status: looks > 2 ? 'SUCCESSFUL' : 'PROCESSING' };

@@ -197,17 +197,22 @@ t.test('and whoever serves it finds out', async (t) => {
   t.equal(fenced, 1, 'also beside a stream that is gone, and one of which nobody says anything');
 });
 
-t.test('at once, where what it writes next has no answer for long', async (t) => {
-  const [FORGOTTEN, WHOLE] = [38, 39];
-  const fenced: number[] = [];
+/** As a server that leads with a short copy: from `silence` on it answers nothing that is written. */
+function silenced(): { readonly to: StreamPublisher; readonly silence: () => void } {
   let isSilent = false;
-  // As a server that leads with a short copy.
   const to = {
     publish: async (...published: Parameters<StreamPublisher['publish']>) =>
       isSilent
         ? ({ type: 'unanswered', description: 'no acknowledgement in time' } as const)
         : publisher.publish(...published),
   } as StreamPublisher;
+  return { to, silence: () => (isSilent = true) };
+}
+
+t.test('at once, where what it writes next has no answer for long', async (t) => {
+  const [FORGOTTEN, WHOLE] = [38, 39];
+  const fenced: number[] = [];
+  const { to, silence } = silenced();
   const onFenced = (_: string, partition: number): void => void fenced.push(partition);
   const { host, logs, storage, stop } = startHost({}, null, { onFenced, to });
   t.teardown(stop);
@@ -217,7 +222,7 @@ t.test('at once, where what it writes next has no answer for long', async (t) =>
     await writeAccounts(storage, partition, 2);
   }
   await forgetLast(nats, FORGOTTEN, 1);
-  isSilent = true;
+  silence();
   const command = { ...OPEN_ACCOUNT, deadline: Date.now() + 60_000 };
   for (const partition of [FORGOTTEN, WHOLE]) void send(storage, partition, command);
   await until(() => logs.stall?.includes(`accounts/${FORGOTTEN}, accounts/${WHOLE} `) === true);
@@ -228,20 +233,14 @@ t.test('at once, where what it writes next has no answer for long', async (t) =>
 
 t.test('of many that have no answer only so many are asked about at once', async (t) => {
   const partitions = Array.from({ length: LIMITS.streamsStalledAtOnce + 3 }, (_, i) => 100 + i);
-  let isSilent = false;
-  const to = {
-    publish: async (...published: Parameters<StreamPublisher['publish']>) =>
-      isSilent
-        ? ({ type: 'unanswered', description: 'no acknowledgement in time' } as const)
-        : publisher.publish(...published),
-  } as StreamPublisher;
+  const { to, silence } = silenced();
   const { host, logs, storage, stop } = startHost({}, null, { to });
   t.teardown(stop);
   for (const partition of partitions) {
     await host.acquire('accounts', partition, 1);
     host.serve('accounts', partition);
   }
-  isSilent = true;
+  silence();
   const command = { ...OPEN_ACCOUNT, deadline: Date.now() + 60_000 };
   for (const partition of partitions) void send(storage, partition, command);
   await until(() => partitions.every((partition) => logs.stall?.includes(`accounts/${partition}`) === true));
