@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
-import { leadElsewhere } from '../../src/nats/streams.ts';
+import { ensureLogStream, leadElsewhere } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import type { Batch } from '../../wal/types.ts';
 import { link } from './adapters.ts';
@@ -25,6 +25,26 @@ interface Three {
   /** Theirs. */
   readonly directory: string;
   readonly nats: NatsLink;
+}
+
+/** Three that have these logs, each in the stream of its partition. `problems`: what the link says. */
+export async function startThree(
+  t: Test,
+  logs: readonly { readonly partition: number; readonly log: readonly Batch[] }[],
+): Promise<Three & { readonly problems: string[] }> {
+  const directory = temporaryDirectory(t);
+  const servers = await startNatsServers({ count: 3, directory });
+  const problems: string[] = [];
+  const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
+  t.teardown(async () => {
+    await nats.close();
+    await servers.stop();
+  });
+  for (const { partition, log } of logs) {
+    await ensureLogStream(nats.manager, 'accounts', partition, 3);
+    await publish(nats, log);
+  }
+  return { servers, directory, nats, problems };
 }
 
 /** Of accounts, each its partition's next. */

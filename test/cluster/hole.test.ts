@@ -4,7 +4,6 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { LogFollower } from '../../src/nats/log/log-follower.ts';
@@ -13,14 +12,13 @@ import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
 import { StreamReplica } from '../../src/nats/log/stream-replica.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
-import { ensureLogStream, leadElsewhere } from '../../src/nats/streams.ts';
+import { leadElsewhere } from '../../src/nats/streams.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch } from '../../wal/types.ts';
-import { batchAfter, link, temporaryLog } from './adapters.ts';
-import { leaderOf, publish, putCopies } from './copy-of-one.ts';
+import { batchAfter, temporaryLog } from './adapters.ts';
+import { leaderOf, publish, putCopies, startThree } from './copy-of-one.ts';
 import { needs } from '../needs.ts';
-import { temporaryDirectory } from '../temporary-directory.ts';
 
 needs('nats-server');
 
@@ -46,19 +44,13 @@ const unsure = { partition: 4, batches: batches(4, 9, 'record'), lacks: [8, 9] }
 const cut = { partition: 2, batches: batches(2, 9, 'record'), lacks: [8, 9] };
 const torn = { partition: 1, batches: batches(1, 15, LARGE) };
 
-const directory = temporaryDirectory(t);
-const servers = await startNatsServers({ count: 3, directory });
-const problems: string[] = [];
-const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
-t.teardown(async () => {
-  await nats.close();
-  await servers.stop();
-});
-for (const { partition, batches: log } of [holed, ended, unsure, cut, torn]) {
-  await ensureLogStream(nats.manager, 'accounts', partition, 3);
-  await publish(nats, log);
-}
-await putCopies(t, { servers, directory, nats }, [holed, ended, unsure, cut, torn]);
+const copies = [holed, ended, unsure, cut, torn];
+const three = await startThree(
+  t,
+  copies.map(({ partition, batches: log }) => ({ partition, log })),
+);
+const { directory, nats, problems } = three;
+await putCopies(t, three, copies);
 // It has read what files there are, and nothing of them yet.
 const ofTorn = join(directory, 'n3', 'jetstream', '$G', 'streams', logStream('accounts', torn.partition));
 rmSync(join(ofTorn, 'msgs', '1.blk'));

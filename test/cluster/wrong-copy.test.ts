@@ -3,7 +3,6 @@
 // at that server has the log all the same, and nothing that is not in it.
 import t from 'tap';
 import type { Test } from 'tap';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { waitFor } from '../../deploy/wait-for.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import type { FeedBatch } from '../../src/bus/feed.ts';
@@ -13,13 +12,12 @@ import { LogFollower } from '../../src/nats/log/log-follower.ts';
 import { batchesAfter } from '../../src/nats/log/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/log/stream-feed.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
-import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import { SegmentDirectory } from '../../wal/tools/segment.ts';
 import type { Batch } from '../../wal/types.ts';
 import { batchAfter, link, longer, temporaryLog } from './adapters.ts';
-import { publish, putCopies } from './copy-of-one.ts';
+import { publish, putCopies, startThree } from './copy-of-one.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import { needs } from '../needs.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
@@ -74,21 +72,11 @@ const settled: Fork = {
   wrong: batches(3, [1, 1, 1, EPOCH], 'wrong'),
 };
 
-const directory = temporaryDirectory(t);
-const servers = await startNatsServers({ count: 3, directory });
-const problems: string[] = [];
-const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
-t.teardown(async () => {
-  await nats.close();
-  await servers.stop();
-});
-for (const { partition, log } of [...FORKS, settled]) {
-  await ensureLogStream(nats.manager, 'accounts', partition, 3);
-  await publish(nats, log);
-}
+const three = await startThree(t, [...FORKS, settled]);
+const { servers, nats, problems } = three;
 await putCopies(
   t,
-  { servers, directory, nats },
+  three,
   [...FORKS, settled].map(({ partition, wrong }) => ({ partition, batches: wrong })),
 );
 
